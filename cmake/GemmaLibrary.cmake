@@ -27,6 +27,21 @@ function(gemma_use_mlir name)
   endif()
 endfunction()
 
+# gemma_tool(NAME SOURCES a.cpp b.cpp [LINKS lib...] [MLIR]): a program users run, called from
+# tools/NAME/CMakeLists.txt. It lands in bin/ of the build tree and of the install tree. Without MLIR
+# it may link neither MLIR nor LLVM (test/layering.test looks).
+function(gemma_tool name)
+  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
+  if(ARG_MLIR)
+    gemma_use_mlir(${name})
+    # The shared MLIR and LLVM lie outside the loader's path when they are not Debian's.
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
 # gemma_tablegen(TARGET TD file.td COMMANDS out.inc -gen-x [args], ...): writes .inc files beside the
 # .td's path in the build root. Each command is one quoted string.
 function(gemma_tablegen target)

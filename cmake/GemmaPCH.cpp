@@ -1,0 +1,1 @@
+// The one source of the target that carries the precompiled header (see cmake/GemmaPCH.h).
