@@ -1,0 +1,172 @@
+#include "runtime/support/File.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace gemma {
+
+static constexpr size_t kBufferBytes = size_t(1) << 20;
+
+static Error systemError(const std::string &where, const char *what, int code) {
+  return badInput(where + ": " + what + ": " + std::strerror(code));
+}
+
+namespace {
+
+/// Closes a descriptor at the end of a scope.
+class Descriptor {
+public:
+  explicit Descriptor(int number) : number(number) {}
+  ~Descriptor() {
+    if (number >= 0)
+      ::close(number);
+  }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  int get() const { return number; }
+  /// Closes now; false with errno if the system reports a late write error.
+  bool close() { return ::close(std::exchange(number, -1)) == 0; }
+
+private:
+  int number;
+};
+
+} // namespace
+
+Expected<std::string> readWholeFile(const std::filesystem::path &path, uint64_t limit) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0)
+    return systemError(path, "cannot open", errno);
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return systemError(path, "cannot stat", errno);
+  if (!S_ISREG(info.st_mode))
+    return badInput(path.string() + ": expected a regular file");
+  if (uint64_t(info.st_size) > limit)
+    return badInput(path.string() + ": expected at most " + std::to_string(limit) + " bytes, got " +
+                    std::to_string(info.st_size));
+  std::string content(size_t(info.st_size), '\0');
+  size_t done = 0;
+  while (done < content.size()) {
+    ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return systemError(path, "cannot read", errno);
+    if (got == 0)
+      return badInput(path.string() + ": became shorter while it was read");
+    done += size_t(got);
+  }
+  return content;
+}
+
+FileWriter::FileWriter(int descriptor, std::string where)
+    : descriptor(descriptor), where(std::move(where)), buffer(new std::byte[kBufferBytes]) {}
+
+FileWriter::~FileWriter() = default;
+
+Status FileWriter::writeThrough(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR)
+      continue;
+    if (wrote < 0)
+      return systemError(where, "cannot write", errno);
+    bytes = bytes.subspan(size_t(wrote));
+  }
+  return {};
+}
+
+Status FileWriter::flush() {
+  size_t count = std::exchange(buffered, 0);
+  return writeThrough({buffer.get(), count});
+}
+
+Status FileWriter::write(std::span<const std::byte> bytes) {
+  total += bytes.size();
+  if (bytes.size() > kBufferBytes - buffered) {
+    if (Status status = flush(); !status)
+      return status;
+    if (bytes.size() >= kBufferBytes)
+      return writeThrough(bytes);
+  }
+  if (!bytes.empty())
+    std::memcpy(buffer.get() + buffered, bytes.data(), bytes.size());
+  buffered += bytes.size();
+  return {};
+}
+
+/// Runs `fill` on an open descriptor and flushes the buffer.
+static Status fillFile(int descriptor, const std::string &where,
+                       const std::function<Status(FileWriter &)> &fill) {
+  FileWriter writer(descriptor, where);
+  if (Status status = fill(writer); !status)
+    return status;
+  return writer.flush();
+}
+
+/// Fills, syncs and closes the temporary file, then gives it its final name.
+static Status fillAndRename(Descriptor &file, const std::filesystem::path &temporary,
+                            const std::filesystem::path &path,
+                            const std::function<Status(FileWriter &)> &fill) {
+  if (Status status = fillFile(file.get(), path, fill); !status)
+    return status;
+  if (::fsync(file.get()) != 0)
+    return systemError(path, "cannot flush to the disk", errno);
+  if (!file.close())
+    return systemError(path, "cannot close", errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return systemError(path, "cannot rename to this name", errno);
+  return {};
+}
+
+Status writeFileAtomically(const std::filesystem::path &path,
+                           const std::function<Status(FileWriter &)> &fill) {
+  struct stat info;
+  bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode))
+    return badInput(path.string() + ": expected a file name, got a folder");
+  if (exists && !S_ISREG(info.st_mode)) {
+    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (device.get() < 0)
+      return systemError(path, "cannot open", errno);
+    return fillFile(device.get(), path, fill);
+  }
+
+  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  static std::atomic<unsigned> counter{0};
+  // Hidden, unique for process and call; O_EXCL catches what a killed process left.
+  std::filesystem::path temporary;
+  int number = -1;
+  for (int attempt = 0; number < 0 && attempt < 100; ++attempt) {
+    temporary = folder / ("." + path.filename().string() + ".tmp-" + std::to_string(::getpid()) +
+                          "-" + std::to_string(counter++));
+    number = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (number < 0 && errno != EEXIST)
+      break;
+  }
+  if (number < 0)
+    return systemError(path, "cannot create a file in its folder", errno);
+  Descriptor file(number);
+  Status status = fillAndRename(file, temporary, path, fill);
+  if (!status) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  // The rename itself reaches the disk with the folder; not every file system can sync one, and the
+  // file is complete either way.
+  Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent.get() >= 0)
+    (void)::fsync(parent.get());
+  return {};
+}
+
+Status writeFileAtomically(const std::filesystem::path &path, std::span<const std::byte> content) {
+  return writeFileAtomically(path, [&](FileWriter &writer) { return writer.write(content); });
+}
+
+} // namespace gemma
