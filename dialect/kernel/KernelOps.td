@@ -1,0 +1,261 @@
+// The kernel dialect: one kernel as a grid of independent blocks over a closed set of core ops.
+#ifndef KERNEL_OPS_TD
+#define KERNEL_OPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Kernel_Dialect : Dialect {
+  let name = "kernel";
+  let cppNamespace = "::gemma::kernel";
+  let summary = "kernels before a target is chosen";
+  let description = [{
+    A `kernel.func` is a grid of blocks with no order between them. Its body is a list of core ops:
+    those outside `kernel.grid` run once for every contiguous range of blocks that a worker takes
+    (a hoisted prologue), those inside run once a block. Results pass between core ops through
+    `kernel.scratch`, which is private to the worker.
+
+    Sizes of a step, the symbols of every affine map here, always in this order: T tokens,
+    B sequences, Q longest run of new tokens, S longest sequence, R selected rows.
+
+    Memrefs may have one dynamic dimension, the first. Loads widen to the body's type, stores round
+    to the memref's type (to nearest, ties to even).
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::memref::MemRefDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+def Kernel_Access : I32EnumAttr<"Access", "how a kernel uses an argument", [
+    I32EnumAttrCase<"Read", 0, "read">, I32EnumAttrCase<"Write", 1, "write">,
+    I32EnumAttrCase<"ReadWrite", 2, "readwrite">]> {
+  let cppNamespace = "::gemma::kernel";
+  let genSpecializedAttr = 0;
+}
+def Kernel_AccessAttr : EnumAttr<Kernel_Dialect, Kernel_Access, "access"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Kernel_Extent : I32EnumAttr<"Extent", "which size of the step counts the rows", [
+    I32EnumAttrCase<"T", 0>, I32EnumAttrCase<"B", 1>, I32EnumAttrCase<"R", 2>]> {
+  let cppNamespace = "::gemma::kernel";
+  let genSpecializedAttr = 0;
+}
+def Kernel_ExtentAttr : EnumAttr<Kernel_Dialect, Kernel_Extent, "extent"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Kernel_PagingAttr : AttrDef<Kernel_Dialect, "Paging"> {
+  let mnemonic = "paging";
+  let summary = "where a position's page lies";
+  let description = [{
+    Pages hold `page` positions. With `ring = N`: a sequence owns N consecutive pages and position p
+    lies in page `slots[b]·N + (p floordiv page) mod N`; with `ring = 0`: in page
+    `page_table[b][p floordiv page]`. `#kernel.paging<page = 16, ring = 97>`
+  }];
+  let parameters = (ins "int64_t":$page, "int64_t":$ring);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, Symbol,
+                                       SingleBlock]> {
+  let summary = "one kernel";
+  let description = [{
+    Arguments are memrefs; each carries `kernel.access = #kernel.access<read|write|readwrite>`.
+    `grid` gives the number of blocks as an affine map `()[T, B, Q, S, R] -> (n)`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       AffineMapAttr:$grid, OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<StrAttr>:$sym_visibility);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::mlir::ArrayRef<::mlir::Type> getResultTypes() { return {}; }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The declared access of argument `index`.
+    ::gemma::kernel::Access getAccess(unsigned index);
+  }];
+}
+
+def Kernel_ReturnOp : Kernel_Op<"return", [Pure, Terminator, ReturnLike, HasParent<"FuncOp">]> {
+  let summary = "ends a kernel";
+  let assemblyFormat = "attr-dict";
+}
+
+def Kernel_GridOp : Kernel_Op<"grid", [HasParent<"FuncOp">,
+                                       SingleBlockImplicitTerminator<"EndOp">,
+                                       RecursiveMemoryEffects]> {
+  let summary = "the work of one block";
+  let description = "The region's only argument is the block's number.";
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Value getBlockIndex() { return getBody().getArgument(0); }
+  }];
+}
+
+def Kernel_EndOp : Kernel_Op<"end", [Pure, Terminator, HasParent<"GridOp">]> {
+  let summary = "ends the work of a block";
+  let assemblyFormat = "attr-dict";
+}
+
+def Kernel_ScratchOp : Kernel_Op<"scratch", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "memory of one worker, 64-byte aligned, undefined at the start of a range";
+  let results = (outs AnyStaticShapeMemRef:$memory);
+  let assemblyFormat = "attr-dict `:` type($memory)";
+}
+
+//===----------------------------------------------------------------------===//
+// Core ops
+//===----------------------------------------------------------------------===//
+
+def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
+                                       MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "independent rows: reductions, elementwise maths, gathers and scatters";
+  let description = [{
+    Runs the body for every (t, h) of a box. `domain` is an affine map
+    `(block)[T, B, Q, S, R] -> (tBegin, tEnd, hBegin, hEnd)`, clamped to t < extent; without a block
+    operand it has no dimension.
+
+    Each input and output has one access map `(t, h, e, l0, l1, ...) -> (indices of the memref)`:
+    e is the element's number within the row, l_i the value `lookups[i][t]`. The body's arguments
+    are the rows of the inputs as `tensor<N x type>` (N is the number of elements), or scalars; it
+    yields one tensor an output. Allowed in the body: elementwise arith and math, splats,
+    `tensor.extract_slice` and `tensor.insert_slice` with static offsets and unit strides,
+    `kernel.reduce`.
+
+    `once`: only the range that holds block 0 runs it (so that one block writes a result that every
+    block computes).
+
+    ```mlir
+    kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
+      ins(%x, %w : memref<?x96xf32>, memref<96xf32>) outs(%y : memref<?x96xf32>)
+      maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (e)>, affine_map<(t, h, e) -> (t, e)>] {
+    ^bb0(%xr: tensor<96xf32>, %wr: tensor<96xf32>):
+      %sq = arith.mulf %xr, %xr : tensor<96xf32>
+      %ss = kernel.reduce add %sq : tensor<96xf32>
+      ...
+      kernel.yield %yr : tensor<96xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Optional<Index>:$block, Variadic<AnyMemRef>:$inputs,
+                       Variadic<AnyMemRef>:$outputs, Variadic<MemRefOf<[I32]>>:$lookups,
+                       AffineMapAttr:$domain, Kernel_ExtentAttr:$extent,
+                       AffineMapArrayAttr:$maps, UnitAttr:$once);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`block` $block^)? `domain` $domain `extent` $extent (`once` $once^)?
+    (`lookup` `(` $lookups^ `:` type($lookups) `)`)?
+    (`ins` `(` $inputs^ `:` type($inputs) `)`)? `outs` `(` $outputs `:` type($outputs) `)`
+    `maps` $maps attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_Reduction : I32EnumAttr<"Reduction", "what a reduction combines with", [
+    I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Max", 1, "max">]> {
+  let cppNamespace = "::gemma::kernel";
+}
+
+def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure, TypesMatchWith<"result is the element type",
+    "x", "y", "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType()">]> {
+  let summary = "sum or maximum of a row";
+  let arguments = (ins Kernel_Reduction:$kind, 1DTensorOf<[F64, F32]>:$x);
+  let results = (outs AnyFloat:$y);
+  let assemblyFormat = "$kind $x attr-dict `:` type($x)";
+}
+
+def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike]> {
+  let summary = "the values that a core op's body gives";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "out[t, n] = epilogue(Σ_k act[t, k] · weight[n, k])";
+  let description = [{
+    Block j computes the `panels` consecutive panels from j·panels on (fewer at the end), all rows
+    t < extent. The weight is packed in panels of 16 rows of W: `memref<P x K x 16 x T>` or, with 16-bit
+    types, `memref<P x K/2 x 16 x 2 x T>` (K rounded up); rows and columns beyond N and K are zero.
+    Sums run over k in ascending order, one accumulator an output, whatever the tile: a result does
+    not depend on the variant or on what else is computed.
+
+    With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
+    epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
+    are those of the accumulator.
+  }];
+  let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
+                       AnyMemRef:$out, Kernel_ExtentAttr:$extent, I64Attr:$panels,
+                       I64Attr:$row_tile, UnitAttr:$pair);
+  let regions = (region SizedRegion<1>:$epilogue);
+  let assemblyFormat = [{
+    (`block` $block^)? `act` `(` $act `:` type($act) `)` `weight` `(` $weight `:` type($weight) `)`
+    `out` `(` $out `:` type($out) `)` `extent` $extent `panels` $panels `row_tile` $row_tile
+    (`pair` $pair^)? attr-dict-with-keyword $epilogue
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "online-softmax attention over a paged cache";
+  let description = [{
+    Block j handles KV head `j mod kvHeads` and query tile `j floordiv kvHeads`: with
+    `query_tile` = q, tile i of the step is the i-th of the tiles obtained by cutting each sequence's
+    new tokens into pieces of q (the last one shorter); `T floordiv q + B` tiles bound their number,
+    surplus blocks do nothing. All `heads / kvHeads` query heads of the KV head are computed together.
+
+    The query at position p sees keys l with `p - window < l <= p` (window 0: l <= p). Only pages
+    that hold a visible key are read; positions that are not visible are never used, whatever their
+    memory holds. `q`, `out`: `[T, heads, D]`; `k_cache`: `[pages, kvHeads, D, page]` (transposed, so that
+    the keys of a page lie side by side); `v_cache`: `[pages, kvHeads, page, D]`.
+    `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
+  }];
+  let arguments = (ins Index:$block, AnyMemRef:$q, AnyMemRef:$k_cache, AnyMemRef:$v_cache,
+                       AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
+                       MemRefOf<[I32]>:$slots, MemRefOf<[I32]>:$page_table,
+                       I64Attr:$query_tile, F64Attr:$scale, I64Attr:$window,
+                       Kernel_PagingAttr:$paging, TypeAttr:$accumulate);
+  let assemblyFormat = [{
+    `block` $block `q` `(` $q `:` type($q) `)` `k` `(` $k_cache `:` type($k_cache) `)`
+    `v` `(` $v_cache `:` type($v_cache) `)` `out` `(` $out `:` type($out) `)`
+    `batch` `(` $row_starts `,` $seq_lens `,` $slots `,` $page_table `:`
+                type($row_starts) `,` type($seq_lens) `,` type($slots) `,` type($page_table) `)`
+    `query_tile` $query_tile `window` $window `scale` $scale `paging` $paging
+    `accumulate` $accumulate attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_TopKOp : Kernel_Op<"topk", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the k largest entries of a row, largest first, ties by the smaller index";
+  let description = "Block j handles row j. NaN counts as the smallest value.";
+  let arguments = (ins Index:$block, AnyMemRef:$x, AnyMemRef:$values, MemRefOf<[I32]>:$ids,
+                       I64Attr:$k);
+  let assemblyFormat = [{
+    `block` $block `ins` `(` $x `:` type($x) `)` `outs` `(` $values `,` $ids `:` type($values) `,`
+    type($ids) `)` `k` $k attr-dict
+  }];
+}
+
+#endif // KERNEL_OPS_TD

@@ -1,0 +1,134 @@
+// A compiled program as data: what the artifact's manifest holds and the runtime executes.
+//
+// The compiler fills these structs from the `program` dialect; ProgramJson.h writes and reads them
+// as JSON. Every struct here has the same meaning in both.
+#pragma once
+
+#include "runtime/checkpoint/ModelConfig.h"
+#include "runtime/support/ScalarType.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gemma {
+
+/// Numbers of one step in the order T, B, Q, S, R (see GemmaSizes).
+using StepSizes = std::array<int64_t, 5>;
+
+/// A quasi-affine expression over the step's sizes, in postfix order. `size` pushes sizes[value],
+/// `constant` pushes value, the others pop two operands and push the result.
+struct SizeExpr {
+  enum class Op : uint8_t { Size, Constant, Add, Mul, FloorDiv, CeilDiv, Mod };
+  struct Term {
+    Op op;
+    int64_t value = 0;
+  };
+  std::vector<Term> terms;
+};
+
+/// A condition `expr >= 0`, or `expr == 0`.
+struct SizeCondition {
+  SizeExpr expr;
+  bool equality = false;
+};
+
+/// How a weight is made from the checkpoint: the concatenation of source tensors (canonical names)
+/// along the first dimension, laid out in panels.
+struct WeightRecipe {
+  std::string name; ///< the symbol
+  std::vector<std::string> sources;
+  std::vector<int64_t> shape; ///< logical shape, [N, K] or [N]
+  ScalarType storage = ScalarType::F32;
+  int64_t panel = 0;      ///< rows of a panel; 0: plain row-major
+  int64_t kpack = 1;      ///< consecutive k kept side by side within a panel
+  int64_t interleave = 1; ///< 2: panels alternate between the first and second half of the rows
+  uint64_t bytes = 0;     ///< of the packed weight
+};
+
+/// One layer's key/value cache. Lanes k: [pages, heads, dim, page], v: [pages, heads, page, dim].
+struct CachePlan {
+  std::string name;
+  bool ring = false;
+  int64_t heads = 0;
+  int64_t dim = 0;
+  int64_t window = 0;
+  int64_t page = 16;     ///< positions of a page
+  int64_t ringPages = 0; ///< pages of one sequence's ring
+  ScalarType elem = ScalarType::F32;
+};
+
+/// Angle tables of one rope: four lanes [512, active].
+struct TablePlan {
+  std::string name;
+  double theta = 0;
+  int64_t denominator = 0;
+  int64_t active = 0;
+  ScalarType elem = ScalarType::F32;
+};
+
+/// One argument of a launch.
+struct LaunchArgument {
+  enum class Kind : uint8_t { Buffer, Weight, Cache, Table, Input, Output };
+  Kind kind = Kind::Buffer;
+  uint64_t offset = 0; ///< Buffer: bytes into the arena; otherwise bytes into the object
+  int64_t index = -1;  ///< Weight, Cache, Table: index into the program's list
+  std::string name;    ///< Input, Output: its name; Cache, Table: the lane
+};
+
+struct Launch {
+  int64_t kernel = -1; ///< index into Program::kernels
+  std::vector<LaunchArgument> arguments;
+  std::vector<std::string> nodes; ///< spec keys, e.g. "layers[3].attn.qkv_proj"
+};
+
+/// One launch list. The first variant whose conditions all hold runs.
+struct Variant {
+  std::string name;
+  std::vector<SizeCondition> conditions;
+  std::vector<Launch> launches;
+  uint64_t arenaBytes = 0;
+};
+
+struct KernelPlan {
+  std::string name; ///< symbol in the host objects
+  SizeExpr grid;
+  uint64_t scratchBytes = 0;    ///< a worker
+  std::vector<uint8_t> access;  ///< one an argument: 0 read, 1 write, 2 readwrite
+  std::string hash;             ///< of the kernel's IR, 32 hex digits
+};
+
+/// An array that a step gives back.
+struct OutputPlan {
+  std::string name; ///< "logits", or a node's name
+  ScalarType type = ScalarType::F32;
+  std::vector<int64_t> shape; ///< of one row
+  char extent = 'T';          ///< 'T' or 'R': what counts the rows
+};
+
+/// Limits that the plan was made for.
+struct ProgramLimits {
+  int64_t maxContext = 0;
+  int64_t maxBatch = 0;
+  int64_t maxChunk = 0;     ///< most tokens of a step
+  int64_t maxLogitRows = 0; ///< most logit rows of a step
+};
+
+struct Program {
+  ModelConfig config;
+  ProgramLimits limits;
+  std::string numerics; ///< printed #gemma.numerics
+  ScalarType weightType = ScalarType::F32;
+  ScalarType activationType = ScalarType::F32;
+  ScalarType cacheType = ScalarType::F32;
+  bool fused = false;
+  std::vector<WeightRecipe> weights;
+  std::vector<CachePlan> caches;
+  std::vector<TablePlan> tables;
+  std::vector<KernelPlan> kernels;
+  std::vector<OutputPlan> outputs;
+  std::vector<Variant> variants;
+};
+
+} // namespace gemma

@@ -1,0 +1,20 @@
+// gemma-opt: runs passes and pipelines on .mlir files.
+#include "dialect/gemma/Gemma.h"
+#include "dialect/kernel/Kernel.h"
+#include "dialect/program/Program.h"
+
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  mlir::registerAllPasses();
+  registry.insert<gemma::ir::GemmaDialect, gemma::kernel::KernelDialect,
+                  gemma::program::ProgramDialect>();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "passes and pipelines of the Gemma compiler\n", registry));
+}
