@@ -1,6 +1,6 @@
-// The precompiled header of all compiler code. It holds only MLIR, LLVM and C++ headers, never ours:
-// those change daily, and each change would rebuild every pass file. A source file still includes
-// what it uses; this header only makes that cheap.
+// The precompiled header of all compiler code. It holds only MLIR, LLVM and C++ headers, never
+// ours: those change daily, and each change would rebuild every pass file. A source file still
+// includes what it uses; this header only makes that cheap.
 #ifndef GEMMA_CMAKE_GEMMAPCH_H
 #define GEMMA_CMAKE_GEMMAPCH_H
 

@@ -155,8 +155,8 @@ def check_tree(root):
         full = os.path.join(root, path)
         if os.path.islink(full) or not os.path.isfile(full):
             continue
-        # Test data is given: damaged files, and pages that speak of where they come from.
-        if path.startswith(("test/data/", "examples/")):
+        # Test data is large and partly damaged on purpose: of it only the pages people read count.
+        if path.startswith(("test/data/", "examples/")) and not path.endswith(".md"):
             continue
         with open(full, "rb") as file:
             content = file.read()
