@@ -1,12 +1,14 @@
 // A checkpoint folder (config.json and safetensors files), opened and fully checked.
 #pragma once
 
+#include "runtime/checkpoint/GenerationConfig.h"
 #include "runtime/checkpoint/ModelConfig.h"
 #include "runtime/checkpoint/TensorTable.h"
 #include "runtime/support/Status.h"
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,11 +36,13 @@ class Checkpoint {
 public:
   /// Opens `folder`, reads the configuration and every header, and checks the whole contract:
   /// every required tensor present once with its shape and a float type, none of the values the
-  /// compiler does not compute. No tensor data is read.
+  /// compiler does not compute. All problems come in one error (at most 20, then a count). No
+  /// tensor data is read, except where a tied model's file has an lm_head.weight: it must equal the
+  /// embedding.
   static Expected<Checkpoint> open(const std::filesystem::path &folder);
 
   /// As open(), for a configuration known already (an artifact's): the folder's config.json is not
-  /// read, its tensors must fit `config`.
+  /// read, its tensors must fit `config`. No generation_config.json either: eosIds() is empty.
   static Expected<Checkpoint> openWeights(const std::filesystem::path &folder,
                                           const ModelConfig &config);
 
@@ -53,8 +57,10 @@ public:
   /// Tensors in the files that the text model has no use for (vision, audio).
   uint64_t skippedTensors() const;
   uint64_t skippedBytes() const;
-  /// The eos ids: generation_config.json's, else config.json's; sorted as the file gives them.
+  /// The eos ids: generation_config.json's, else config.json's, else [1]; in the file's order.
   const std::vector<int64_t> &eosIds() const;
+  /// What generation_config.json says, if there is one.
+  const std::optional<GenerationDefaults> &generation() const;
 
   /// The bytes of one tensor (not aligned).
   std::span<const std::byte> data(const TensorInfo &tensor) const;

@@ -1,6 +1,7 @@
 // The hyperparameters of one Gemma 4 text model, read from config.json and fully checked.
 //
-// Source of names and meaning: the model's spec page (test/data/spec) and the published config.json.
+// Source of names and meaning: the model's spec page (test/data/spec) and the published
+// config.json.
 #pragma once
 
 #include "runtime/support/ScalarType.h"
