@@ -15,11 +15,11 @@ extern "C" {
 
 /// Sizes of one step, in the order of the symbols of every affine map: T, B, Q, S, R.
 struct GemmaSizes {
-  int64_t tokens;      ///< T: new tokens, all rows together
-  int64_t sequences;   ///< B: rows of the ragged batch
-  int64_t longestRun;  ///< Q: most new tokens of one row
-  int64_t longestSeq;  ///< S: largest seq_lens entry, the step's own tokens included
-  int64_t logitRows;   ///< R: rows whose logits are wanted
+  int64_t tokens;     ///< T: new tokens, all rows together
+  int64_t sequences;  ///< B: rows of the ragged batch
+  int64_t longestRun; ///< Q: most new tokens of one row
+  int64_t longestSeq; ///< S: largest seq_lens entry, the step's own tokens included
+  int64_t logitRows;  ///< R: rows whose logits are wanted
 };
 
 /// Arguments of one launch. `arguments[i]` is the first byte of the kernel's i-th argument.

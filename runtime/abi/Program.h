@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,29 @@ struct SizeExpr {
   struct Term {
     Op op;
     int64_t value = 0;
+
+    bool operator==(const Term &) const = default;
   };
   std::vector<Term> terms;
+
+  /// The value for these sizes; nothing if the expression is malformed, a value leaves 64 bits, or
+  /// a divisor is not positive.
+  std::optional<int64_t> evaluate(const StepSizes &sizes) const;
+  /// Whether the terms are one complete expression.
+  bool wellFormed() const;
+
+  bool operator==(const SizeExpr &) const = default;
 };
 
 /// A condition `expr >= 0`, or `expr == 0`.
 struct SizeCondition {
   SizeExpr expr;
   bool equality = false;
+
+  /// False too where the expression has no value.
+  bool holds(const StepSizes &sizes) const;
+
+  bool operator==(const SizeCondition &) const = default;
 };
 
 /// How a weight is made from the checkpoint: the concatenation of source tensors (canonical names)
@@ -45,6 +61,8 @@ struct WeightRecipe {
   int64_t kpack = 1;      ///< consecutive k kept side by side within a panel
   int64_t interleave = 1; ///< 2: panels alternate between the first and second half of the rows
   uint64_t bytes = 0;     ///< of the packed weight
+
+  bool operator==(const WeightRecipe &) const = default;
 };
 
 /// One layer's key/value cache. Lanes k: [pages, heads, dim, page], v: [pages, heads, page, dim].
@@ -57,6 +75,8 @@ struct CachePlan {
   int64_t page = 16;     ///< positions of a page
   int64_t ringPages = 0; ///< pages of one sequence's ring
   ScalarType elem = ScalarType::F32;
+
+  bool operator==(const CachePlan &) const = default;
 };
 
 /// Angle tables of one rope: four lanes [512, active].
@@ -66,6 +86,8 @@ struct TablePlan {
   int64_t denominator = 0;
   int64_t active = 0;
   ScalarType elem = ScalarType::F32;
+
+  bool operator==(const TablePlan &) const = default;
 };
 
 /// One argument of a launch.
@@ -73,14 +95,19 @@ struct LaunchArgument {
   enum class Kind : uint8_t { Buffer, Weight, Cache, Table, Input, Output };
   Kind kind = Kind::Buffer;
   uint64_t offset = 0; ///< Buffer: bytes into the arena; otherwise bytes into the object
+  uint64_t bytes = 0;  ///< Buffer: bytes from `offset` on that the launch may touch, at the limits
   int64_t index = -1;  ///< Weight, Cache, Table: index into the program's list
   std::string name;    ///< Input, Output: its name; Cache, Table: the lane
+
+  bool operator==(const LaunchArgument &) const = default;
 };
 
 struct Launch {
   int64_t kernel = -1; ///< index into Program::kernels
   std::vector<LaunchArgument> arguments;
   std::vector<std::string> nodes; ///< spec keys, e.g. "layers[3].attn.qkv_proj"
+
+  bool operator==(const Launch &) const = default;
 };
 
 /// One launch list. The first variant whose conditions all hold runs.
@@ -89,14 +116,18 @@ struct Variant {
   std::vector<SizeCondition> conditions;
   std::vector<Launch> launches;
   uint64_t arenaBytes = 0;
+
+  bool operator==(const Variant &) const = default;
 };
 
 struct KernelPlan {
   std::string name; ///< symbol in the host objects
   SizeExpr grid;
-  uint64_t scratchBytes = 0;    ///< a worker
-  std::vector<uint8_t> access;  ///< one an argument: 0 read, 1 write, 2 readwrite
-  std::string hash;             ///< of the kernel's IR, 32 hex digits
+  uint64_t scratchBytes = 0;   ///< a worker
+  std::vector<uint8_t> access; ///< one an argument: 0 read, 1 write, 2 readwrite
+  std::string hash;            ///< of the kernel's IR, 32 hex digits
+
+  bool operator==(const KernelPlan &) const = default;
 };
 
 /// An array that a step gives back.
@@ -105,6 +136,8 @@ struct OutputPlan {
   ScalarType type = ScalarType::F32;
   std::vector<int64_t> shape; ///< of one row
   char extent = 'T';          ///< 'T' or 'R': what counts the rows
+
+  bool operator==(const OutputPlan &) const = default;
 };
 
 /// Limits that the plan was made for.
@@ -113,6 +146,8 @@ struct ProgramLimits {
   int64_t maxBatch = 0;
   int64_t maxChunk = 0;     ///< most tokens of a step
   int64_t maxLogitRows = 0; ///< most logit rows of a step
+
+  bool operator==(const ProgramLimits &) const = default;
 };
 
 struct Program {
@@ -129,6 +164,11 @@ struct Program {
   std::vector<KernelPlan> kernels;
   std::vector<OutputPlan> outputs;
   std::vector<Variant> variants;
+
+  /// Entries of one row of the step's page table: the row stride that kernels know.
+  int64_t pagesPerSequence() const { return (limits.maxContext + 15) / 16; }
+
+  bool operator==(const Program &) const = default;
 };
 
 } // namespace gemma
