@@ -25,8 +25,9 @@ ARROWS = {
     "codegen": ["mlir", "codegen", "dialect/kernel", "dialect/program", "runtime/abi",
                 "runtime/support"],
     "tools": ["mlir", "tools", "runtime", "dialect", "import", "reference", "passes", "codegen"],
-    "tools/gemma-run": ["tools/gemma-run", "runtime"],
-    "tools/gemma-tokenize": ["tools/gemma-tokenize", "runtime"],
+    "tools/driver": ["tools/driver", "runtime"],
+    "tools/gemma-run": ["tools/gemma-run", "tools/driver", "runtime"],
+    "tools/gemma-tokenize": ["tools/gemma-tokenize", "tools/driver", "runtime"],
 }
 
 # Programs that start on a machine without MLIR and LLVM.

@@ -1,0 +1,83 @@
+// What a tokenizer.json becomes in memory. Private to runtime/text.
+#pragma once
+
+#include "runtime/support/Status.h"
+#include "runtime/text/AddedTokens.h"
+#include "runtime/text/BytePairMerger.h"
+#include "runtime/text/FlatTable.h"
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace gemma {
+
+/// U+2581 LOWER ONE EIGHTH BLOCK, which stands for a space.
+inline constexpr std::string_view spaceMark = "\xE2\x96\x81";
+inline constexpr uint32_t spaceMarkCodePoint = 0x2581;
+
+/// Pairs of characters that some merge can bring together: the last one of its left part and the
+/// first one of its right part. Between two other characters a word can be cut without changing
+/// its encoding, which keeps words short and the merger in the cache.
+class JoinablePairs {
+public:
+  void reset(size_t count) { others.reset(count); }
+  /// Every pair may join: words are not cut.
+  void setAll() { all = true; }
+  void insert(uint32_t left, uint32_t right) {
+    if (int l = smallIndex(left), r = smallIndex(right); l >= 0 && r >= 0)
+      small.set(l * 128 + r);
+    else
+      others.insert(uint64_t(left) << 32 | right, true);
+  }
+  bool contains(uint32_t left, uint32_t right) const {
+    if (all)
+      return true;
+    if (int l = smallIndex(left), r = smallIndex(right); l >= 0 && r >= 0)
+      return small.test(l * 128 + r);
+    return others.lookup(uint64_t(left) << 32 | right) != nullptr;
+  }
+
+private:
+  /// ASCII, with U+2581 in the place of the space.
+  static int smallIndex(uint32_t codePoint) {
+    if (codePoint == spaceMarkCodePoint)
+      return ' ';
+    return codePoint < 128 && codePoint != ' ' ? static_cast<int>(codePoint) : -1;
+  }
+
+  bool all = false;
+  std::bitset<128 * 128> small;
+  FlatTable<bool> others;
+};
+
+struct TokenizerTables {
+  enum Flag : uint8_t { Special = 1, Control = 2, Byte = 4 };
+
+  TokenizerTables() = default;
+  TokenizerTables(const TokenizerTables &) = delete; // `ids` points into `names`
+  TokenizerTables &operator=(const TokenizerTables &) = delete;
+
+  // By id.
+  std::vector<std::string> names;
+  std::vector<std::string> pieces; ///< Tokenizer::pieceBytes
+  std::vector<uint8_t> flags;
+
+  std::unordered_map<std::string_view, int32_t> ids; ///< by name
+  std::array<int32_t, 256> byteIds{};
+  FlatTable<int32_t> characterIds; ///< by code point: the tokens of one character
+  BytePairMerger merger;
+  JoinablePairs joinable;
+  AddedTokens added;
+  int32_t bosId = 0;
+};
+
+/// Fills the tables from the text of a tokenizer.json; messages begin with `name`.
+Status readTokenizerTables(std::string_view json, std::string_view name, TokenizerTables &tables);
+
+} // namespace gemma
