@@ -1,0 +1,33 @@
+// A model configuration becomes L1: spec nodes on tensors, weights and caches as symbols.
+#pragma once
+
+#include "runtime/checkpoint/ModelConfig.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace gemma {
+
+struct ImportOptions {
+  /// F64 or F32: every element type. BF16: weights and caches bf16, the rest f32.
+  ScalarType dtype = ScalarType::BF16;
+};
+
+/// The dialects that an imported module uses.
+void registerImportDialects(mlir::DialectRegistry &registry);
+
+/// The module of one model. It holds
+///
+///   gemma.numerics                         the element types
+///   program.weight @embed_tokens, @l0.input_norm, @l0.qkv, ..., @final_norm (, @lm_head if untied)
+///   program.cache  @c0, @c1, ...           a ring for sliding layers, paged for global ones
+///   func.func @step(tokens [T], batch, logit_rows [R], cache 0, cache 1, ...)
+///       -> (logits [R, V], cache 0, cache 1, ...)
+///
+/// Every op's location is its spec key (dialect/gemma/NodeKey.h). The result is verified; null,
+/// with a diagnostic, if `options` or `config` cannot be expressed.
+mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, const ModelConfig &config,
+                                              const ImportOptions &options);
+
+} // namespace gemma
