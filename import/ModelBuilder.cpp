@@ -9,6 +9,7 @@ using namespace mlir;
 namespace gemma {
 
 Value ModelBuilder::embed(Value tokens) {
+  tokenCount = tensor::DimOp::create(builder, at("tokens"), tokens, 0);
   auto mul = builder.getF64FloatAttr(std::sqrt(double(config.hidden)));
   return ir::EmbedOp::create(builder, at("embed"), rows({config.hidden}), tokens,
                              symbol("embed_tokens"), mul);
@@ -101,14 +102,14 @@ Value ModelBuilder::rope(Value x, Value batch, StringRef part) {
 Value ModelBuilder::splitHeads(Value x, int64_t first, int64_t heads, StringRef part) {
   int64_t dim = attentionOfLayer().headDim;
   Location loc = at("attn.split_heads", part);
-  Value tokens = tensor::DimOp::create(builder, loc, x, 0);
   auto index = [&](int64_t value) { return OpFoldResult(builder.getIndexAttr(value)); };
   Value columns = tensor::ExtractSliceOp::create(
       builder, loc, rows({heads * dim}), x, ArrayRef{index(0), index(first)},
-      ArrayRef{OpFoldResult(tokens), index(heads * dim)}, ArrayRef{index(1), index(1)});
+      ArrayRef{OpFoldResult(tokenCount), index(heads * dim)}, ArrayRef{index(1), index(1)});
   SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
-  return tensor::ExpandShapeOp::create(builder, loc, rows({heads, dim}), columns, groups,
-                                       ArrayRef{OpFoldResult(tokens), index(heads), index(dim)});
+  return tensor::ExpandShapeOp::create(
+      builder, loc, rows({heads, dim}), columns, groups,
+      ArrayRef{OpFoldResult(tokenCount), index(heads), index(dim)});
 }
 
 Value ModelBuilder::joinHeads(Value x) {

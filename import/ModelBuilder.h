@@ -17,7 +17,7 @@ public:
   ModelBuilder(mlir::OpBuilder &builder, const ModelConfig &config, ir::NumericsAttr numerics)
       : builder(builder), config(config), numerics(numerics) {}
 
-  /// [T] -> [T, H]
+  /// [T] -> [T, H]. To be called first.
   mlir::Value embed(mlir::Value tokens);
   /// [T, H] -> [T, H]. `cache` is replaced by the version that holds the step's keys and values.
   mlir::Value decoderLayer(int64_t index, mlir::Value x, mlir::Value batch, mlir::Value &cache);
@@ -51,7 +51,8 @@ private:
   mlir::OpBuilder &builder;
   const ModelConfig &config;
   ir::NumericsAttr numerics;
-  int64_t layer = -1; ///< the layer under construction, -1 outside
+  mlir::Value tokenCount; ///< T, set by embed()
+  int64_t layer = -1;     ///< the layer under construction, -1 outside
 };
 
 } // namespace gemma

@@ -2,6 +2,7 @@
 #include "dialect/gemma/Gemma.h"
 #include "dialect/kernel/Kernel.h"
 #include "dialect/program/Program.h"
+#include "import/ImportPass.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
+  gemma::registerImportPass();
   registry.insert<gemma::ir::GemmaDialect, gemma::kernel::KernelDialect,
                   gemma::program::ProgramDialect>();
   return mlir::asMainReturnCode(
