@@ -440,24 +440,19 @@ std::optional<ModelConfig> ConfigReader::read() {
   return std::move(config);
 }
 
-ConfigFile readConfigFile(const std::filesystem::path &path, Problems &problems) {
+ConfigFile readConfigText(std::string_view content, const std::string &where, Problems &problems) {
   ConfigFile result;
   size_t before = problems.count();
-  Expected<std::string> content = readWholeFile(path, kMaxFileBytes);
-  if (!content) {
-    problems.add(content.error());
-    return result;
-  }
-  Expected<json> parsed = parseJson(*content, path.string());
+  Expected<json> parsed = parseJson(content, where);
   if (!parsed) {
     problems.add(parsed.error());
     return result;
   }
   if (!parsed->is_object()) {
-    problems.add(path.string() + ": expected a JSON object, got " + describe(*parsed));
+    problems.add(where + ": expected a JSON object, got " + describe(*parsed));
     return result;
   }
-  JsonObject top(*parsed, path.string(), "", problems);
+  JsonObject top(*parsed, where, "", problems);
   std::optional<JsonObject> nested = top.object("text_config");
   if (!nested && top.has("text_config"))
     return result;
@@ -473,6 +468,15 @@ ConfigFile readConfigFile(const std::filesystem::path &path, Problems &problems)
   if (problems.count() != before)
     result.model.reset();
   return result;
+}
+
+ConfigFile readConfigFile(const std::filesystem::path &path, Problems &problems) {
+  Expected<std::string> content = readWholeFile(path, kMaxFileBytes);
+  if (!content) {
+    problems.add(content.error());
+    return {};
+  }
+  return readConfigText(*content, path.string(), problems);
 }
 
 Expected<ModelConfig> readModelConfig(const std::filesystem::path &configFile) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace gemma {
@@ -21,5 +23,7 @@ struct ConfigFile {
 
 /// Reads and checks `path`; every problem is added to `problems`.
 ConfigFile readConfigFile(const std::filesystem::path &path, Problems &problems);
+/// As above for a text in memory; `where` stands for the file in messages.
+ConfigFile readConfigText(std::string_view text, const std::string &where, Problems &problems);
 
 } // namespace gemma

@@ -67,6 +67,13 @@ std::string shapeText(std::span<const int64_t> shape) {
   return text + "]";
 }
 
+static const Dtype *findDtype(std::string_view name) {
+  for (const Dtype &dtype : kDtypes)
+    if (dtype.name == name)
+      return &dtype;
+  return nullptr;
+}
+
 /// Bytes of a tensor; nothing if the number does not fit 64 bits.
 static std::optional<uint64_t> byteSize(std::span<const int64_t> shape, unsigned elementBytes) {
   uint64_t bytes = elementBytes;
@@ -108,9 +115,10 @@ static std::string found(const json *value) {
   return describe(*value);
 }
 
-/// One entry of the header, checked on its own. `header.bytes` is known.
+/// One entry of the header; what depends on the file's size or on two keys is checked later.
+/// `header.bytes` is known.
 static Expected<SafetensorsEntry> parseEntry(const std::string &name, const json &value,
-                                             const SafetensorsHeader &header, uint64_t fileSize,
+                                             const SafetensorsHeader &header,
                                              const std::string &where) {
   auto get = [&](const char *key) -> const json * {
     auto it = value.find(key);
@@ -126,9 +134,8 @@ static Expected<SafetensorsEntry> parseEntry(const std::string &name, const json
   if (!dtype || !dtype->is_string())
     return badInput(tensor + ": dtype: expected a string, got " + found(dtype));
   entry.dtype = dtype->get<std::string>();
-  auto known = std::find_if(kDtypes.begin(), kDtypes.end(),
-                            [&](const Dtype &candidate) { return candidate.name == entry.dtype; });
-  if (known == kDtypes.end())
+  const Dtype *known = findDtype(entry.dtype);
+  if (!known)
     return badInput(tensor + ": dtype: expected a safetensors type such as BF16, got " +
                     quoteForMessage(entry.dtype));
   entry.type = known->type;
@@ -138,8 +145,7 @@ static Expected<SafetensorsEntry> parseEntry(const std::string &name, const json
     return badInput(tensor + ": shape: expected a list of non-negative integers, got " +
                     found(get("shape")));
   entry.shape = std::move(*shape);
-  std::optional<uint64_t> bytes = byteSize(entry.shape, known->bytes);
-  if (!bytes)
+  if (!byteSize(entry.shape, known->bytes))
     return badInput(tensor + ": shape " + shapeText(entry.shape) + ": more than 2^64 bytes");
 
   std::optional<std::vector<int64_t>> range = naturals(get("data_offsets"));
@@ -147,20 +153,11 @@ static Expected<SafetensorsEntry> parseEntry(const std::string &name, const json
     return badInput(tensor + ": data_offsets: expected two non-negative integers, got " +
                     found(get("data_offsets")));
   uint64_t begin = uint64_t((*range)[0]), end = uint64_t((*range)[1]);
-  std::string offsets =
-      tensor + ": data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]";
   if (begin > end)
-    return badInput(offsets + ": expected the end not before the begin");
-  // header.bytes <= 100 MB + 8 and end < 2^63: no overflow.
-  if (end > fileSize - header.bytes)
-    return badInput(offsets + " reach past the end of the file (truncated?): " +
-                    needHave(header.bytes + end, fileSize));
-  if (end - begin != *bytes)
-    return badInput(offsets + ": expected " + std::to_string(*bytes) + " bytes (shape " +
-                    shapeText(entry.shape) + " of " + entry.dtype + "), got " +
-                    std::to_string(end - begin));
-  entry.offset = header.bytes + begin;
-  entry.bytes = *bytes;
+    return badInput(tensor + ": data_offsets: expected the end not before the begin, got " +
+                    found(get("data_offsets")));
+  entry.offset = header.bytes + begin; // <= 100 MB + 8 + 2^63: no overflow, here and in checkEnd
+  entry.bytes = end - begin;
   return entry;
 }
 
@@ -173,6 +170,33 @@ static Status parseMetadata(const json &value, SafetensorsHeader &header,
       return badInput(where + ": __metadata__." + quoteForMessage(key) +
                       ": expected a string, got " + describe(text));
     header.metadata.emplace(key, text.get<std::string>());
+  }
+  return {};
+}
+
+/// No byte range may reach past the end of the file. The largest end says what a whole file needs.
+static Status checkEnd(const SafetensorsHeader &header, uint64_t fileSize,
+                       const std::string &where) {
+  auto last = std::max_element(header.entries.begin(), header.entries.end(),
+                               [](const SafetensorsEntry &a, const SafetensorsEntry &b) {
+                                 return a.offset + a.bytes < b.offset + b.bytes;
+                               });
+  if (last == header.entries.end() || last->offset + last->bytes <= fileSize)
+    return {};
+  return badInput(where + ": tensor " + quoteForMessage(last->name) +
+                  ": data_offsets reach past the end of the file (truncated?): " +
+                  needHave(last->offset + last->bytes, fileSize));
+}
+
+/// Each byte range must have the bytes of its shape and type.
+static Status checkSizes(const SafetensorsHeader &header, const std::string &where) {
+  for (const SafetensorsEntry &entry : header.entries) {
+    uint64_t wanted = *byteSize(entry.shape, findDtype(entry.dtype)->bytes);
+    if (wanted != entry.bytes)
+      return badInput(where + ": tensor " + quoteForMessage(entry.name) +
+                      ": data_offsets: expected " + std::to_string(wanted) + " bytes (shape " +
+                      shapeText(entry.shape) + " of " + entry.dtype + "), got " +
+                      std::to_string(entry.bytes));
   }
   return {};
 }
@@ -245,11 +269,15 @@ Expected<SafetensorsHeader> parseSafetensorsHeader(std::span<const std::byte> st
         return status;
       continue;
     }
-    Expected<SafetensorsEntry> entry = parseEntry(name, value, header, fileSize, where);
+    Expected<SafetensorsEntry> entry = parseEntry(name, value, header, where);
     if (!entry)
       return entry.error();
     header.entries.push_back(std::move(*entry));
   }
+  if (Status status = checkEnd(header, fileSize, where); !status)
+    return status;
+  if (Status status = checkSizes(header, where); !status)
+    return status;
   if (Status status = checkCover(header, fileSize, where); !status)
     return status;
   return header;

@@ -500,6 +500,33 @@ TEST(ModelConfigTest, EosIdsOfEitherLevelOrTheDefault) {
             (std::vector<int64_t>{1}));
 }
 
+// ---- damage at every position: a message, or a configuration whose sizes can be used
+
+TEST(ModelConfigFuzzTest, FlippedReplacedAndTruncated) {
+  const std::string good = readText(sourcePath("test/data/models/bad/base/config.json"));
+  auto tryText = [&](const std::string &text) {
+    // A copy of exactly this size: a read past it is seen by the sanitizer.
+    std::vector<char> exact(text.begin(), text.end());
+    Problems problems;
+    ConfigFile file = readConfigText({exact.data(), exact.size()}, "config.json", problems);
+    EXPECT_EQ(file.model.has_value(), problems.empty());
+    if (!file.model)
+      return;
+    EXPECT_LE(file.model->layers(), 1024);
+    for (const auto &[name, tensor] : requiredTensors(*file.model))
+      for (int64_t dim : tensor.shape)
+        ASSERT_TRUE(dim >= 1 && dim <= 1 << 24) << name;
+  };
+  for (size_t at = 0; at < good.size(); ++at)
+    for (char c : {char(good[at] ^ 1), char(good[at] ^ 0x80), '9', '-', '"', '}'}) {
+      std::string bad = good;
+      bad[at] = c;
+      tryText(bad);
+    }
+  for (size_t size = 0; size < good.size(); ++size)
+    tryText(good.substr(0, size));
+}
+
 // ---- required tensors
 
 static void expectPublishedTensors(const std::string &model, int64_t parameters) {
