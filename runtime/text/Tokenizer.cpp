@@ -119,10 +119,7 @@ int32_t Tokenizer::vocabSize() const { return static_cast<int32_t>(tables->names
 int32_t Tokenizer::bosId() const { return tables->bosId; }
 
 std::optional<int32_t> Tokenizer::tokenId(std::string_view name) const {
-  auto found = tables->ids.find(name);
-  if (found == tables->ids.end())
-    return std::nullopt;
-  return found->second;
+  return tables->ids.find(name, tables->names);
 }
 
 std::string_view Tokenizer::tokenName(int32_t id) const {

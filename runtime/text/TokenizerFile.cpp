@@ -13,12 +13,14 @@
 // The pre-tokenizer has nothing to do: it splits at spaces, which the normalizer has replaced. The
 // post-processor says that <bos> comes first, which EncodeOptions::addBos does on demand.
 #include "runtime/support/Json.h"
+#include "runtime/text/TokenizerDocument.h"
 #include "runtime/text/TokenizerTables.h"
 #include "runtime/text/Utf8.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace gemma {
@@ -30,7 +32,8 @@ class Reader {
 public:
   Reader(std::string_view file, TokenizerTables &tables) : file(file), tables(tables) {}
 
-  Status read(const json &root) {
+  Status read(const TokenizerDocument &document) {
+    const json &root = document.rest;
     if (!root.is_object())
       return wrong("the file", "an object", describe(root));
     const json &model = member(root, "model");
@@ -41,11 +44,13 @@ public:
         return status;
     if (Status status = checkModel(model); !status)
       return status;
-    if (Status status = readNames(root, model); !status)
+    if (Status status = readNames(document); !status)
       return status;
     if (Status status = readBytesAndCharacters(); !status)
       return status;
-    return readMerges(member(model, "merges"));
+    if (!member(model, "merges").is_array())
+      return wrong("model.merges", "an array", describe(member(model, "merges")));
+    return readMerges(document.mergeParts);
   }
 
 private:
@@ -146,49 +151,45 @@ private:
     return expectValue(model, "model", "ignore_merges", false, true);
   }
 
-  /// An id must be below the number of names in the file: then the ids 0 .. n-1 are the only ones.
-  static bool isId(const json &value, size_t limit) {
-    return value.is_number_unsigned() && value.get<uint64_t>() < limit;
+  Status outOfRange(const std::string &where, const std::string &got) const {
+    return wrong(where, "an id from 0 to " + std::to_string(named.size() - 1), got);
   }
 
-  Status setName(const std::string &where, size_t id, const std::string &name) {
-    if (named[id]) {
-      if (tables.names[id] == name)
-        return {};
+  /// Gives an id its name. Ids are below the number of names in the file, so none is left free
+  /// unless another has two.
+  Status setName(const char *where, uint64_t id, std::string_view name) {
+    if (id >= named.size())
+      return outOfRange(where + (": " + quoteForMessage(name)), std::to_string(id));
+    if (named[id])
       return badInput(std::string(file) + ": " + where + ": id " + std::to_string(id) +
                       " has two names, " + quoteForMessage(tables.names[id]) + " and " +
                       quoteForMessage(name));
-    }
     named[id] = true;
     tables.names[id] = name;
-    auto [entry, isNew] = tables.ids.try_emplace(tables.names[id], static_cast<int32_t>(id));
-    if (!isNew)
-      return wrong(where + ": " + quoteForMessage(name), "one id",
-                   std::to_string(entry->second) + " and " + std::to_string(id));
+    if (!tables.ids.insert(static_cast<int32_t>(id), tables.names))
+      return badInput(std::string(file) + ": " + where + ": " + quoteForMessage(name) +
+                      " is listed twice");
     return {};
   }
 
-  Status readNames(const json &root, const json &model) {
-    const json &vocab = member(model, "vocab");
-    if (!vocab.is_object() || vocab.empty())
+  Status readNames(const TokenizerDocument &document) {
+    const json &vocab = member(member(document.rest, "model"), "vocab");
+    if (!vocab.is_object() || document.vocabNames.size() == 0)
       return wrong("model.vocab", "an object with entries", describe(vocab));
-    const json &addedTokens = member(root, "added_tokens");
+    const json &addedTokens = member(document.rest, "added_tokens");
     if (!addedTokens.is_null() && !addedTokens.is_array())
       return wrong("added_tokens", "an array", describe(addedTokens));
-    size_t limit = vocab.size() + addedTokens.size();
-    std::string idRange = "an id from 0 to " + std::to_string(limit - 1);
-    tables.names.resize(limit); // never grows: `ids` points into it
+    size_t limit = document.vocabNames.size() + addedTokens.size();
+    tables.names.resize(limit);
     tables.flags.resize(limit);
-    tables.ids.reserve(limit);
+    tables.ids.reset(limit);
     named.resize(limit);
-    for (const auto &[name, id] : vocab.items()) {
-      if (!isId(id, limit))
-        return wrong("model.vocab: " + quoteForMessage(name), idRange, describe(id));
-      if (Status status = setName("model.vocab", id.get<size_t>(), name); !status)
+    for (size_t i = 0; i < document.vocabNames.size(); ++i)
+      if (Status status = setName("model.vocab", document.vocabIds[i], document.vocabNames[i]);
+          !status)
         return status;
-    }
     for (size_t i = 0; i < addedTokens.size(); ++i)
-      if (Status status = readAddedToken(addedTokens[i], i, limit, idRange); !status)
+      if (Status status = readAddedToken(addedTokens[i], i); !status)
         return status;
 
     size_t count = limit; // names given twice leave the end free
@@ -200,14 +201,14 @@ private:
                         " has no token: expected all ids up to " + std::to_string(count - 1));
     tables.names.resize(count);
     tables.flags.resize(count);
-    auto bos = tables.ids.find("<bos>");
-    if (bos == tables.ids.end())
+    std::optional<int32_t> bos = tables.ids.find("<bos>", tables.names);
+    if (!bos)
       return badInput(std::string(file) + ": no token <bos>");
-    tables.bosId = bos->second;
+    tables.bosId = *bos;
     return {};
   }
 
-  Status readAddedToken(const json &token, size_t index, size_t limit, const std::string &idRange) {
+  Status readAddedToken(const json &token, size_t index) {
     std::string where = "added_tokens[" + std::to_string(index) + "]";
     const json &content = member(token, "content");
     if (!content.is_string() || content.get_ref<const std::string &>().empty())
@@ -218,20 +219,22 @@ private:
                    "at most " + std::to_string(AddedTokens::maxNameBytes) + " bytes",
                    std::to_string(name.size()));
     const json &id = member(token, "id");
-    if (!isId(id, limit))
-      return wrong(where + ".id", idRange, describe(id));
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= named.size())
+      return outOfRange(where + ".id", describe(id));
     for (const char *key : {"single_word", "lstrip", "rstrip", "normalized"})
       if (Status status = expectValue(token, where, key, false, true); !status)
         return status;
     const json &special = member(token, "special");
     if (!special.is_boolean())
       return wrong(where + ".special", "true or false", describe(special));
-    if (Status status = setName(where, id.get<size_t>(), name); !status)
-      return status;
+    // Most are in the vocabulary too.
+    auto number = id.get<int32_t>();
+    if (!named[number] || tables.names[number] != name)
+      if (Status status = setName(where.c_str(), id.get<uint64_t>(), name); !status)
+        return status;
     bool isSpecial = special.get<bool>();
     bool isControl = isSpecial || (name.size() > 3 && name.front() == '<' && name.back() == '>' &&
                                    (name[1] == '|' || name[name.size() - 2] == '|'));
-    auto number = id.get<int32_t>();
     if (!tables.added.insert(name, number, isControl))
       return badInput(std::string(file) + ": " + where + ": " + quoteForMessage(name) +
                       " is listed twice");
@@ -244,11 +247,11 @@ private:
     for (int byte = 0; byte < 256; ++byte) {
       char name[8];
       std::snprintf(name, sizeof name, "<0x%02X>", byte);
-      auto found = tables.ids.find(name);
-      if (found == tables.ids.end())
+      std::optional<int32_t> id = tables.ids.find(name, tables.names);
+      if (!id)
         return badInput(std::string(file) + ": model.vocab: no byte token " + name);
-      tables.byteIds[byte] = found->second;
-      tables.flags[found->second] |= TokenizerTables::Byte;
+      tables.byteIds[byte] = *id;
+      tables.flags[*id] |= TokenizerTables::Byte;
     }
     size_t characters = 0;
     auto isCharacter = [](const std::string &name) {
@@ -278,47 +281,31 @@ private:
     return {};
   }
 
-  Status readMerges(const json &merges) {
-    if (!merges.is_array())
-      return wrong("model.merges", "an array", describe(merges));
-    tables.merger.reset(merges.size());
-    tables.joinable.reset(merges.size());
+  Status readMerges(const StringList &mergeParts) {
+    size_t count = mergeParts.size() / 2;
+    tables.merger.reset(count);
+    tables.joinable.reset(count);
     std::string joined;
-    for (size_t rank = 0; rank < merges.size(); ++rank) {
-      const json &merge = merges[rank];
-      std::string_view parts[2];
-      if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-        parts[0] = merge[0].get_ref<const std::string &>();
-        parts[1] = merge[1].get_ref<const std::string &>();
-      } else if (merge.is_string()) {
-        std::string_view text = merge.get_ref<const std::string &>();
-        size_t space = text.find(' ');
-        if (space != text.npos && text.find(' ', space + 1) == text.npos) {
-          parts[0] = text.substr(0, space);
-          parts[1] = text.substr(space + 1);
-        }
-      }
-      if (parts[0].empty() || parts[1].empty())
-        return wrong(mergeName(rank), "two token names", merge.dump().substr(0, 60));
-      joined.assign(parts[0]).append(parts[1]);
+    for (size_t rank = 0; rank < count; ++rank) {
+      std::string_view left = mergeParts[2 * rank], right = mergeParts[2 * rank + 1];
+      joined.assign(left).append(right);
       int32_t ids[3];
-      for (int i = 0; i < 3; ++i) {
-        std::string_view name = i < 2 ? parts[i] : std::string_view(joined);
-        auto found = tables.ids.find(name);
-        if (found == tables.ids.end())
-          return wrong(mergeName(rank), "tokens of the vocabulary", quoteForMessage(name));
-        ids[i] = found->second;
+      int32_t *next = ids;
+      for (std::string_view name : {left, right, std::string_view(joined)}) {
+        std::optional<int32_t> id = tables.ids.find(name, tables.names);
+        if (!id)
+          return wrong("model.merges[" + std::to_string(rank) + "]", "tokens of the vocabulary",
+                       quoteForMessage(name));
+        *next++ = *id;
       }
       tables.merger.insert(ids[0], ids[1], static_cast<uint32_t>(rank), ids[2]);
       // A byte token is not spelled as the text that it stands for.
       if ((tables.flags[ids[0]] | tables.flags[ids[1]]) & TokenizerTables::Byte)
         tables.joinable.setAll();
-      tables.joinable.insert(lastCodePoint(parts[0]), utf8::firstCharacter(parts[1]).codePoint);
+      tables.joinable.insert(lastCodePoint(left), utf8::firstCharacter(right).codePoint);
     }
     return {};
   }
-
-  static std::string mergeName(size_t rank) { return "model.merges[" + std::to_string(rank) + "]"; }
 
   static uint32_t lastCodePoint(std::string_view text) {
     size_t start = text.size() - 1;
@@ -335,10 +322,10 @@ private:
 } // namespace
 
 Status readTokenizerTables(std::string_view text, std::string_view name, TokenizerTables &tables) {
-  Expected<json> root = parseJson(text, name);
-  if (!root)
-    return root.status();
-  return Reader(name, tables).read(*root);
+  Expected<TokenizerDocument> document = readTokenizerDocument(text, name);
+  if (!document)
+    return document.status();
+  return Reader(name, tables).read(*document);
 }
 
 } // namespace gemma

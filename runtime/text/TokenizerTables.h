@@ -7,12 +7,13 @@
 #include "runtime/text/FlatTable.h"
 
 #include <array>
+#include <bit>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace gemma {
@@ -56,19 +57,52 @@ private:
   FlatTable<bool> others;
 };
 
+/// Finds ids by name; the names stay where they are, in a list by id.
+class NameTable {
+public:
+  void reset(size_t count) { slots.assign(std::bit_ceil(count * 2 + 2), Slot{}); }
+
+  /// False if another id has the name of `id`.
+  bool insert(int32_t id, const std::vector<std::string> &names) {
+    uint64_t hash = std::hash<std::string_view>()(names[id]);
+    Slot &slot = slots[find(hash, names[id], names)];
+    if (slot.id >= 0)
+      return false;
+    slot = {static_cast<uint32_t>(hash >> 32), id};
+    return true;
+  }
+
+  std::optional<int32_t> find(std::string_view name, const std::vector<std::string> &names) const {
+    const Slot &slot = slots[find(std::hash<std::string_view>()(name), name, names)];
+    return slot.id >= 0 ? std::optional(slot.id) : std::nullopt;
+  }
+
+private:
+  struct Slot {
+    uint32_t hash = 0; ///< the upper half, which spares most comparisons of names
+    int32_t id = -1;
+  };
+
+  size_t find(uint64_t hash, std::string_view name, const std::vector<std::string> &names) const {
+    size_t index = hash & (slots.size() - 1);
+    while (slots[index].id >= 0 &&
+           (slots[index].hash != hash >> 32 || names[slots[index].id] != name))
+      index = (index + 1) & (slots.size() - 1);
+    return index;
+  }
+
+  std::vector<Slot> slots;
+};
+
 struct TokenizerTables {
   enum Flag : uint8_t { Special = 1, Control = 2, Byte = 4 };
-
-  TokenizerTables() = default;
-  TokenizerTables(const TokenizerTables &) = delete; // `ids` points into `names`
-  TokenizerTables &operator=(const TokenizerTables &) = delete;
 
   // By id.
   std::vector<std::string> names;
   std::vector<std::string> pieces; ///< Tokenizer::pieceBytes
   std::vector<uint8_t> flags;
 
-  std::unordered_map<std::string_view, int32_t> ids; ///< by name
+  NameTable ids; ///< by name
   std::array<int32_t, 256> byteIds{};
   FlatTable<int32_t> characterIds; ///< by code point: the tokens of one character
   BytePairMerger merger;

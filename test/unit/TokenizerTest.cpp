@@ -244,7 +244,7 @@ TEST(Tokenizer, RefusesMalformedTables) {
   const BadFile cases[] = {
       {"vocab array", [](json &t) { t["model"]["vocab"] = json::array(); }, "model.vocab"},
       {"vocab empty", [](json &t) { t["model"]["vocab"] = json::object(); }, "model.vocab"},
-      {"id negative", [](json &t) { t["model"]["vocab"]["the"] = -1; }, "an id from 0 to"},
+      {"id negative", [](json &t) { t["model"]["vocab"]["the"] = -1; }, "expected an id, got -1"},
       {"id huge", [](json &t) { t["model"]["vocab"]["the"] = 4294967296u * 4; }, "an id from 0 to"},
       {"id fraction", [](json &t) { t["model"]["vocab"]["the"] = 16.5; }, "got 16.5"},
       {"id string", [](json &t) { t["model"]["vocab"]["the"] = "5"; }, "got \"5\""},
@@ -309,6 +309,37 @@ TEST(Tokenizer, RefusesFilesThatAreNoTokenizer) {
         std::string("{\"model\":{\"type\":\"BPE\"}}")})
     EXPECT_FALSE(Tokenizer::fromJson(text).ok()) << text.substr(0, 40);
   EXPECT_FALSE(Tokenizer::fromFile("/no/such/folder").ok());
+}
+
+TEST(Tokenizer, RefusesKeysGivenTwice) {
+  std::string good = kjvTokenizerJson().dump();
+  auto refused = [&](const std::string &after, const std::string &more, const char *message) {
+    std::string text = good;
+    size_t place = text.find(after);
+    ASSERT_NE(place, text.npos);
+    text.insert(place + after.size(), more);
+    Expected<Tokenizer> tokenizer = Tokenizer::fromJson(text);
+    ASSERT_FALSE(tokenizer.ok());
+    EXPECT_NE(tokenizer.error().message.find(message), std::string::npos)
+        << tokenizer.error().message;
+  };
+  refused("\"vocab\":{", "\"the\":0,\"the\":0,", "model.vocab: ");
+  refused("\"vocab\":{", "\"<eos>\":1,", "model.vocab: ");
+  refused("\"model\":{", "\"vocab\":{},", "duplicate key vocab");
+  refused("\"model\":{", "\"merges\":[],", "duplicate key merges");
+  refused("{", "\"model\":5,", "duplicate key model");
+}
+
+// Keys of these names elsewhere are not the tables.
+TEST(Tokenizer, IgnoresUnknownKeysWhateverTheyHold) {
+  json root = kjvTokenizerJson();
+  root["vocab"] = {{"a", {{"vocab", {{"b", -1}}}}}};
+  root["merges"] = {1, 2, {3}};
+  root["model"]["extra"] = {{"vocab", {{"b", "c"}}}, {"merges", {1, 2, json::array()}}};
+  root["truncation"] = {{"vocab", {{"b", nullptr}}}};
+  Expected<Tokenizer> tokenizer = Tokenizer::fromJson(root.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  checkGoldenCases(*tokenizer, kjvFolder + "/tokenizer-cases.jsonl", 50);
 }
 
 // Whatever one byte is changed to: refused, or still a tokenizer.
