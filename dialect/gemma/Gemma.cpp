@@ -30,3 +30,13 @@ void GemmaDialect::initialize() {
 #include "dialect/gemma/GemmaOps.cpp.inc"
       >();
 }
+
+// numerics_c1
+LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type weights,
+                                   Type activations, Type accumulate, Type residual, Type kv,
+                                   Type logits) {
+  for (Type type : {weights, activations, accumulate, residual, kv, logits})
+    if (!type.isF64() && !type.isF32() && !type.isBF16() && !type.isF16())
+      return emitError() << "expected f64, f32, bf16 or f16, got " << type;
+  return success();
+}

@@ -8,8 +8,9 @@ def Gemma_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::gemma::ir";
   let description = [{
     What the op does and moves, as a function of the step's sizes. FLOPs: 2 a multiply-add of a
-    contraction, 1 an elementwise operation is not counted; bytes: weights read once, activations
-    read and written, visible keys and values read.
+    linear map, 4 · heads · D a visible key of attention; elementwise operations are not counted.
+    Bytes: weights read once (of a table only the rows that are looked up), activations read and
+    written, each visible key and value read once.
   }];
   let methods = [InterfaceMethod<"FLOPs and bytes at these sizes", "::gemma::ir::Cost", "getCost",
                                  (ins "const ::gemma::ir::CostSizes &":$sizes)>];
@@ -17,12 +18,14 @@ def Gemma_CostOpInterface : OpInterface<"CostOpInterface"> {
 
 def Gemma_SpecOpInterface : OpInterface<"SpecOpInterface"> {
   let cppNamespace = "::gemma::ir";
-  let description = "Names the Op Spec that the op implements and prints its formula.";
+  let description = "Names the Op Spec that the op implements; prints its formula and constants.";
   let methods = [
-    InterfaceMethod<"the Op Spec's name as the spec page spells it (rmsnormUnit, slidingGQA, ...)",
+    InterfaceMethod<"the Op Spec's name as the node tables spell it (rmsnormUnit, decodeGQA, ...)",
                     "::llvm::StringRef", "getOpSpec", (ins)>,
     InterfaceMethod<"the formula, as in the spec page's node table", "::std::string", "getFormula",
                     (ins)>,
+    InterfaceMethod<"the constants in the node table's order", "::gemma::ir::SpecConstants",
+                    "getConstants", (ins)>,
   ];
 }
 

@@ -11,10 +11,14 @@ def Gemma_GroupOp : Gemma_Op<"group", [SingleBlockImplicitTerminator<"YieldOp">,
   let description = [{
     Reads values from outside freely; inlining every group gives the ungrouped function back.
 
+    Constraints:
+    - (`group_c1`) the results have the types of the yielded values
+    - (`group_c2`) groups do not nest
+
     ```mlir
     %y, %h = gemma.group -> tensor<?x96xf32>, tensor<?x96xf32> {
       %0 = gemma.residual %x, %o : tensor<?x96xf32>
-      %1 = gemma.rmsnorm %0, @w {eps = 1.0e-6 : f64} : tensor<?x96xf32>
+      %1 = gemma.rmsnorm %0, @norm {eps = 1.0e-6 : f64} : tensor<?x96xf32>
       gemma.yield %0, %1 : tensor<?x96xf32>, tensor<?x96xf32>
     }
     ```
@@ -22,6 +26,7 @@ def Gemma_GroupOp : Gemma_Op<"group", [SingleBlockImplicitTerminator<"YieldOp">,
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "(`->` type($results)^)? $body attr-dict";
+  let hasVerifier = 1;
 }
 
 def Gemma_YieldOp : Gemma_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["GroupOp"]>]> {

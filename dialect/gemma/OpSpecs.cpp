@@ -1,65 +1,205 @@
-// Op Spec names, formulas and costs of the nodes.
+// Op Spec names, formulas and constants of the nodes, as the spec page's node tables print them.
 #include "dialect/gemma/Gemma.h"
+#include "dialect/gemma/Verify.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
 using namespace gemma::ir;
 
-llvm::StringRef EmbedOp::getOpSpec() { return "embed"; }
-std::string EmbedOp::getFormula() { return ""; }
-Cost EmbedOp::getCost(const CostSizes &sizes) { return {}; }
+/// The shortest decimal that reads back as `value`, 1e-06 and 10000 like the tables.
+static std::string number(double value) {
+  if (std::abs(value) < 1e16 && value == std::trunc(value))
+    return std::to_string(static_cast<int64_t>(value));
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value)
+      break;
+  }
+  return text;
+}
+static std::string number(const APFloat &value) { return number(value.convertToDouble()); }
+static std::string number(uint64_t value) { return std::to_string(static_cast<int64_t>(value)); }
 
-llvm::StringRef LmHeadOp::getOpSpec() { return "lmHead"; }
-std::string LmHeadOp::getFormula() { return ""; }
-Cost LmHeadOp::getCost(const CostSizes &sizes) { return {}; }
+static std::string boolean(bool value) { return value ? "True" : "False"; }
 
-llvm::StringRef RmsNormOp::getOpSpec() { return "rmsnorm"; }
-std::string RmsNormOp::getFormula() { return ""; }
-Cost RmsNormOp::getCost(const CostSizes &sizes) { return {}; }
+static std::string columns(Value x) { return std::to_string(columnsOf(x.getType())); }
 
-llvm::StringRef RmsNormOffsetOp::getOpSpec() { return "rmsnormOffset"; }
-std::string RmsNormOffsetOp::getFormula() { return ""; }
-Cost RmsNormOffsetOp::getCost(const CostSizes &sizes) { return {}; }
+//===----------------------------------------------------------------------===//
+// embed, lm_head
+//===----------------------------------------------------------------------===//
 
-llvm::StringRef RmsNormUnitOp::getOpSpec() { return "rmsnormUnit"; }
-std::string RmsNormUnitOp::getFormula() { return ""; }
-Cost RmsNormUnitOp::getCost(const CostSizes &sizes) { return {}; }
+/// `√H` where the multiplier is that root, else the number.
+static std::string multiplier(EmbedOp op) {
+  double mul = op.getMul().convertToDouble();
+  auto hidden = static_cast<double>(columnsOf(op.getY().getType()));
+  return std::abs(mul - std::sqrt(hidden)) <= 1e-12 * mul ? "√" + columns(op.getY()) : number(mul);
+}
 
-llvm::StringRef L2NormOp::getOpSpec() { return "l2norm"; }
-std::string L2NormOp::getFormula() { return ""; }
-Cost L2NormOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef EmbedOp::getOpSpec() { return "embed"; }
+std::string EmbedOp::getFormula() { return "y[t] = " + multiplier(*this) + " · w[tokens[t]]"; }
+SpecConstants EmbedOp::getConstants() {
+  return {{"mul", multiplier(*this)}, {"norm", boolean(false)}};
+}
 
-llvm::StringRef RmsNormGatedOp::getOpSpec() { return "rmsnormGated"; }
-std::string RmsNormGatedOp::getFormula() { return ""; }
-Cost RmsNormGatedOp::getCost(const CostSizes &sizes) { return {}; }
+/// True if an embed of the same function reads the head's weight.
+static bool isTied(LmHeadOp op) {
+  Operation *function = op->getParentWithTrait<OpTrait::IsIsolatedFromAbove>();
+  return function && function
+                         ->walk([&](EmbedOp embed) {
+                           return embed.getWeight() == op.getWeight() ? WalkResult::interrupt()
+                                                                      : WalkResult::advance();
+                         })
+                         .wasInterrupted();
+}
 
-llvm::StringRef RopeOp::getOpSpec() { return "rope"; }
-std::string RopeOp::getFormula() { return ""; }
-Cost RopeOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef LmHeadOp::getOpSpec() { return "lmHead"; }
+std::string LmHeadOp::getFormula() {
+  std::string product = getMul().isExactlyValue(1.0) ? "x wᵀ" : number(getMul()) + " · x wᵀ";
+  if (!getSoftcap())
+    return "logits = " + product;
+  std::string cap = number(*getSoftcap());
+  return llvm::formatv("z = {0}, logits = {1} · tanh(z / {1})", product, cap);
+}
+SpecConstants LmHeadOp::getConstants() {
+  SpecConstants constants = {{"mul", number(getMul())}};
+  if (getSoftcap())
+    constants.emplace_back("softcap", number(*getSoftcap()));
+  constants.emplace_back("tied", boolean(isTied(*this)));
+  return constants;
+}
 
-llvm::StringRef RopeStdOp::getOpSpec() { return "ropeStd"; }
-std::string RopeStdOp::getFormula() { return ""; }
-Cost RopeStdOp::getCost(const CostSizes &sizes) { return {}; }
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
 
-llvm::StringRef GqaOp::getOpSpec() { return "slidingGQA"; }
-std::string GqaOp::getFormula() { return ""; }
-Cost GqaOp::getCost(const CostSizes &sizes) { return {}; }
+static std::string normFormula(Value x, StringRef formula) {
+  bool perHead = cast<RankedTensorType>(x.getType()).getRank() == 3;
+  return (perHead ? "per head: " : "") + formula.str();
+}
+static SpecConstants normConstants(Value x, const APFloat &eps) {
+  bool perHead = cast<RankedTensorType>(x.getType()).getRank() == 3;
+  return {{perHead ? "D" : "H", columns(x)}, {"eps", number(eps)}};
+}
 
-llvm::StringRef SigmoidGateOp::getOpSpec() { return "sigmoidGate"; }
-std::string SigmoidGateOp::getFormula() { return ""; }
-Cost SigmoidGateOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef RmsNormOp::getOpSpec() { return "rmsnorm"; }
+std::string RmsNormOp::getFormula() {
+  return normFormula(getX(), "y[t,i] = x[t,i] / √(Σⱼ x[t,j]² / H + ε) · w[i]");
+}
+SpecConstants RmsNormOp::getConstants() { return normConstants(getX(), getEps()); }
 
-llvm::StringRef LinearOp::getOpSpec() { return "linear"; }
-std::string LinearOp::getFormula() { return ""; }
-Cost LinearOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef RmsNormOffsetOp::getOpSpec() { return "rmsnormOffset"; }
+std::string RmsNormOffsetOp::getFormula() {
+  return normFormula(getX(), "y[t,i] = x[t,i] / √(Σⱼ x[t,j]² / H + ε) · (1 + w[i])");
+}
+SpecConstants RmsNormOffsetOp::getConstants() { return normConstants(getX(), getEps()); }
 
-llvm::StringRef GeluMulOp::getOpSpec() { return "geluMul"; }
-std::string GeluMulOp::getFormula() { return ""; }
-Cost GeluMulOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef RmsNormUnitOp::getOpSpec() { return "rmsnormUnit"; }
+std::string RmsNormUnitOp::getFormula() {
+  return normFormula(getX(), "y[t,i] = x[t,i] / √(Σⱼ x[t,j]² / H + ε)");
+}
+SpecConstants RmsNormUnitOp::getConstants() { return normConstants(getX(), getEps()); }
 
-llvm::StringRef SiluMulOp::getOpSpec() { return "siluMul"; }
-std::string SiluMulOp::getFormula() { return ""; }
-Cost SiluMulOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef L2NormOp::getOpSpec() { return "l2norm"; }
+std::string L2NormOp::getFormula() {
+  return normFormula(getX(), "y[t,i] = x[t,i] / √(Σⱼ x[t,j]² + ε)");
+}
+SpecConstants L2NormOp::getConstants() { return normConstants(getX(), getEps()); }
 
-llvm::StringRef ResidualOp::getOpSpec() { return "residual"; }
-std::string ResidualOp::getFormula() { return ""; }
-Cost ResidualOp::getCost(const CostSizes &sizes) { return {}; }
+StringRef RmsNormGatedOp::getOpSpec() { return "rmsnormGated"; }
+std::string RmsNormGatedOp::getFormula() {
+  return normFormula(getX(), "y[t,i] = w[i] · (x[t,i] / √(Σⱼ x[t,j]² / H + ε)) · silu(z[t,i])");
+}
+SpecConstants RmsNormGatedOp::getConstants() { return normConstants(getX(), getEps()); }
 
+//===----------------------------------------------------------------------===//
+// Position
+//===----------------------------------------------------------------------===//
+
+static std::string ropeFormula(uint64_t rot, uint64_t denom, uint64_t active) {
+  return llvm::formatv("rotate pairs (i, i + {0}) by pos · θ^(-2i/{1}), i < {2}; "
+                       "coordinates ≥ {3} unchanged",
+                       rot / 2, denom, active, rot);
+}
+
+StringRef RopeOp::getOpSpec() { return "rope"; }
+std::string RopeOp::getFormula() { return ropeFormula(getRot(), getDenom(), getActive()); }
+SpecConstants RopeOp::getConstants() {
+  return {{"D", columns(getX())},
+          {"active", number(getActive())},
+          {"denom", number(getDenom())},
+          {"rot", number(getRot())},
+          {"theta", number(getTheta())}};
+}
+
+StringRef RopeStdOp::getOpSpec() { return "ropeStd"; }
+std::string RopeStdOp::getFormula() { return ropeFormula(getRot(), getRot(), getRot() / 2); }
+SpecConstants RopeStdOp::getConstants() {
+  return {{"D", columns(getX())}, {"rot", number(getRot())}, {"theta", number(getTheta())}};
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+StringRef GqaOp::getOpSpec() { return getWindow() ? "slidingDecodeGQA" : "decodeGQA"; }
+std::string GqaOp::getFormula() {
+  auto group = dimOf(getQ().getType(), 1) / static_cast<int64_t>(getKvHeads());
+  std::string formula =
+      llvm::formatv("o[b,h] = Σ_{{s < seq_lens[b]} softmax_s({0} · ⟨q[b,h], k[b,s,h / {1}]⟩) · "
+                    "v[b,s,h / {1}]",
+                    number(getScale()), group);
+  if (getWindow())
+    formula += " over the last " + number(*getWindow()) + " positions";
+  return formula;
+}
+SpecConstants GqaOp::getConstants() {
+  SpecConstants constants = {{"D", columns(getQ())},
+                             {"heads", std::to_string(dimOf(getQ().getType(), 1))},
+                             {"kv_heads", number(getKvHeads())},
+                             {"scale", number(getScale())}};
+  if (getWindow())
+    constants.emplace_back("window", number(*getWindow()));
+  return constants;
+}
+
+StringRef SigmoidGateOp::getOpSpec() { return "sigmoidGate"; }
+std::string SigmoidGateOp::getFormula() { return "y[t,i] = x[t,i] · σ(gate[t,i])"; }
+SpecConstants SigmoidGateOp::getConstants() { return {{"N", columns(getX())}}; }
+
+//===----------------------------------------------------------------------===//
+// Feed forward
+//===----------------------------------------------------------------------===//
+
+StringRef LinearOp::getOpSpec() { return "linear"; }
+std::string LinearOp::getFormula() { return "y[t,n] = Σₖ x[t,k] · w[n,k]"; }
+SpecConstants LinearOp::getConstants() { return {{"K", columns(getX())}, {"N", columns(getY())}}; }
+
+StringRef GeluMulOp::getOpSpec() { return "geluMul"; }
+std::string GeluMulOp::getFormula() {
+  return "y[t,i] = gelu_tanh(gate_up[t,i]) · gate_up[t," + columns(getY()) + "+i]";
+}
+SpecConstants GeluMulOp::getConstants() {
+  return {{"I", columns(getY())}, {"act", "gelu_pytorch_tanh"}};
+}
+
+StringRef SiluMulOp::getOpSpec() { return "siluMul"; }
+std::string SiluMulOp::getFormula() {
+  return "y[t,i] = silu(gate_up[t,i]) · gate_up[t," + columns(getY()) + "+i]";
+}
+SpecConstants SiluMulOp::getConstants() { return {{"I", columns(getY())}, {"act", "silu"}}; }
+
+StringRef ResidualOp::getOpSpec() { return "residual"; }
+std::string ResidualOp::getFormula() {
+  if (getLayerScalar())
+    return "y = s · (x + " + number(getR()) + " · h)";
+  return getR().isExactlyValue(1.0) ? "y = x + h" : "y = x + " + number(getR()) + " · h";
+}
+SpecConstants ResidualOp::getConstants() {
+  return {{"H", columns(getX())},
+          {"layer_scalar", boolean(getLayerScalar().has_value())},
+          {"r", number(getR())}};
+}
