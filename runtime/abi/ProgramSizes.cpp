@@ -1,0 +1,117 @@
+#include "runtime/abi/ProgramSizes.h"
+
+namespace gemma {
+
+static constexpr uint64_t maxBytes = uint64_t(INT64_MAX);
+
+std::optional<uint64_t> mulBytes(std::optional<uint64_t> a, uint64_t b) {
+  uint64_t result = 0;
+  if (!a || __builtin_mul_overflow(*a, b, &result) || result > maxBytes)
+    return std::nullopt;
+  return result;
+}
+
+std::optional<uint64_t> addBytes(std::optional<uint64_t> a, std::optional<uint64_t> b) {
+  uint64_t result = 0;
+  if (!a || !b || __builtin_add_overflow(*a, *b, &result) || result > maxBytes)
+    return std::nullopt;
+  return result;
+}
+
+std::optional<uint64_t> alignedBytes(uint64_t bytes) {
+  std::optional<uint64_t> padded = addBytes(bytes, objectAlignment - 1);
+  if (!padded)
+    return std::nullopt;
+  return *padded / objectAlignment * objectAlignment;
+}
+
+static uint64_t ceilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+std::optional<uint64_t> packedBytes(const WeightRecipe &recipe) {
+  if (recipe.shape.empty() || recipe.shape.size() > 2)
+    return std::nullopt;
+  for (int64_t size : recipe.shape)
+    if (size <= 0)
+      return std::nullopt;
+  if (recipe.storage != ScalarType::F64 && recipe.storage != ScalarType::F32 &&
+      recipe.storage != ScalarType::BF16)
+    return std::nullopt;
+  uint64_t width = byteWidth(recipe.storage);
+  uint64_t rows = uint64_t(recipe.shape[0]);
+  uint64_t columns = recipe.shape.size() == 2 ? uint64_t(recipe.shape[1]) : 1;
+  if (recipe.panel == 0) {
+    if (recipe.kpack != 1 || recipe.interleave != 1)
+      return std::nullopt;
+    return mulBytes(mulBytes(rows, columns), width);
+  }
+  if (recipe.panel != 16 || recipe.shape.size() != 2 || recipe.kpack < 1 || recipe.kpack > 2 ||
+      recipe.interleave < 1 || recipe.interleave > 2 || rows % uint64_t(recipe.interleave) != 0)
+    return std::nullopt;
+  uint64_t parts = uint64_t(recipe.interleave), kpack = uint64_t(recipe.kpack);
+  uint64_t panels = parts * ceilDiv(rows / parts, 16);
+  return mulBytes(mulBytes(mulBytes(panels, 16 * width), ceilDiv(columns, kpack)), kpack);
+}
+
+std::optional<uint64_t> lanePageBytes(const CachePlan &cache) {
+  if (cache.heads <= 0 || cache.dim <= 0 || cache.page <= 0)
+    return std::nullopt;
+  std::optional<uint64_t> bytes = byteWidth(cache.elem);
+  for (int64_t size : {cache.heads, cache.dim, cache.page})
+    bytes = mulBytes(bytes, uint64_t(size));
+  return bytes;
+}
+
+std::optional<uint64_t> tableLaneBytes(const TablePlan &table) {
+  if (table.active <= 0)
+    return std::nullopt;
+  return mulBytes(mulBytes(512 * byteWidth(table.elem), uint64_t(table.active)), 1);
+}
+
+std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits) {
+  int64_t rows = output.extent == 'T' ? limits.maxChunk : limits.maxLogitRows;
+  if (rows < 0)
+    return std::nullopt;
+  std::optional<uint64_t> bytes = mulBytes(uint64_t(rows), byteWidth(output.type));
+  for (int64_t size : output.shape) {
+    if (size <= 0)
+      return std::nullopt;
+    bytes = mulBytes(bytes, uint64_t(size));
+  }
+  return bytes;
+}
+
+static constexpr std::string_view inputNames[stepInputCount] = {
+    "tokens",   "positions", "ring_pages", "pages",     "row_starts",
+    "seq_lens", "slots",     "page_table", "logit_rows"};
+
+std::optional<StepInput> stepInputFromName(std::string_view name) {
+  for (size_t i = 0; i < stepInputCount; ++i)
+    if (inputNames[i] == name)
+      return StepInput(i);
+  return std::nullopt;
+}
+
+std::string_view stepInputName(StepInput input) { return inputNames[size_t(input)]; }
+
+int64_t stepInputEntries(StepInput input, const Program &program) {
+  const ProgramLimits &limits = program.limits;
+  switch (input) {
+  case StepInput::Tokens:
+  case StepInput::Positions:
+  case StepInput::RingPages:
+  case StepInput::Pages:
+    return limits.maxChunk;
+  case StepInput::RowStarts:
+    return limits.maxBatch + 1;
+  case StepInput::SeqLens:
+  case StepInput::Slots:
+    return limits.maxBatch;
+  case StepInput::PageTable:
+    return limits.maxBatch * program.pagesPerSequence();
+  case StepInput::LogitRows:
+    return limits.maxLogitRows;
+  }
+  return 0;
+}
+
+} // namespace gemma

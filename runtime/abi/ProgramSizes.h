@@ -1,0 +1,54 @@
+// Bytes of what a program names: the same figures for checking, planning and allocating.
+#pragma once
+
+#include "runtime/abi/Program.h"
+
+#include <optional>
+#include <string_view>
+
+namespace gemma {
+
+/// Alignment of every object that a kernel sees.
+inline constexpr uint64_t objectAlignment = 64;
+
+/// `bytes` rounded up to the alignment; nothing if that leaves 63 bits.
+std::optional<uint64_t> alignedBytes(uint64_t bytes);
+
+/// a * b, a + b, unless they leave 63 bits.
+std::optional<uint64_t> mulBytes(std::optional<uint64_t> a, uint64_t b);
+std::optional<uint64_t> addBytes(std::optional<uint64_t> a, std::optional<uint64_t> b);
+
+/// Bytes of a weight in its layout; nothing if the recipe is none that the packer executes:
+/// rank 1 or 2, stored as f64, f32 or bf16, panel 0 (row-major) or 16, kpack 1 or 2, interleave 1
+/// or 2 (only in panels, and of an even number of rows).
+std::optional<uint64_t> packedBytes(const WeightRecipe &recipe);
+
+/// Bytes of one page of one lane of a cache.
+std::optional<uint64_t> lanePageBytes(const CachePlan &cache);
+
+/// Bytes of one of a table's four lanes.
+std::optional<uint64_t> tableLaneBytes(const TablePlan &table);
+
+/// Bytes of an output with all the rows that the limits allow.
+std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits);
+
+/// The arrays that the runtime fills before a step, all i32 (see program.input).
+enum class StepInput : uint8_t {
+  Tokens,
+  Positions,
+  RingPages,
+  Pages,
+  RowStarts,
+  SeqLens,
+  Slots,
+  PageTable,
+  LogitRows,
+};
+inline constexpr size_t stepInputCount = 9;
+
+std::optional<StepInput> stepInputFromName(std::string_view name);
+std::string_view stepInputName(StepInput input);
+/// Entries at the program's limits.
+int64_t stepInputEntries(StepInput input, const Program &program);
+
+} // namespace gemma

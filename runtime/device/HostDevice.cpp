@@ -1,0 +1,50 @@
+#include "runtime/device/HostDevice.h"
+
+#include "runtime/device/CpuFeatures.h"
+#include "runtime/support/Json.h"
+
+#include <cstdlib>
+
+namespace gemma {
+
+/// The first needed feature that is missing, or empty.
+static std::string_view missingFeature(const IsaCandidate &candidate) {
+  for (const std::string &feature : candidate.features)
+    if (!cpuFeatures().contains(feature))
+      return feature;
+  return {};
+}
+
+static std::string listNames(std::span<const IsaCandidate> candidates) {
+  std::string out;
+  for (const IsaCandidate &candidate : candidates)
+    out += (out.empty() ? "" : ", ") + std::string(candidate.name);
+  return out.empty() ? "none" : out;
+}
+
+Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates, std::string_view forced) {
+  if (!forced.empty()) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (candidates[i].name != forced)
+        continue;
+      if (std::string_view missing = missingFeature(candidates[i]); !missing.empty())
+        return badInput("GEMMA_ISA=" + std::string(forced) + ": this processor has no " +
+                        std::string(missing));
+      return i;
+    }
+    return badInput("GEMMA_ISA: expected one of " + listNames(candidates) + ", got " +
+                    quoteForMessage(forced));
+  }
+  for (size_t i = candidates.size(); i-- > 0;)
+    if (missingFeature(candidates[i]).empty())
+      return i;
+  return badInput("no kernels for this processor (" + cpuName() + "): the artifact has " +
+                  listNames(candidates));
+}
+
+Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates) {
+  const char *forced = std::getenv("GEMMA_ISA");
+  return chooseIsa(candidates, forced ? forced : "");
+}
+
+} // namespace gemma

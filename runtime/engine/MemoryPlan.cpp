@@ -1,0 +1,141 @@
+#include "runtime/engine/MemoryPlan.h"
+
+#include "runtime/abi/ProgramSizes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace gemma {
+
+/// Adds `count` objects of `bytes` each, aligned.
+static bool addObjects(uint64_t &sum, std::optional<uint64_t> bytes, uint64_t count = 1) {
+  std::optional<uint64_t> aligned = bytes ? alignedBytes(*bytes) : std::nullopt;
+  std::optional<uint64_t> total = addBytes(sum, mulBytes(aligned, count));
+  if (!total)
+    return false;
+  sum = *total;
+  return true;
+}
+
+static Error outside(const char *what, int64_t max, int64_t got) {
+  return badInput(std::string(what) + ": expected 1 to " + std::to_string(max) +
+                  ", what the artifact was compiled for, got " + std::to_string(got));
+}
+
+Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &request) {
+  const ProgramLimits &limits = program.limits;
+  MemoryPlan plan;
+  plan.context = request.context ? request.context : limits.maxContext;
+  plan.batch = request.batch ? request.batch : limits.maxBatch;
+  plan.threads = request.threads;
+  if (plan.context < 1 || plan.context > limits.maxContext)
+    return outside("context", limits.maxContext, plan.context);
+  if (plan.batch < 1 || plan.batch > limits.maxBatch)
+    return outside("batch", limits.maxBatch, plan.batch);
+  if (plan.threads < 1 || plan.threads > 4096)
+    return badInput("threads: expected 1 to 4096, got " + std::to_string(plan.threads));
+
+  bool fits = true;
+  for (const WeightRecipe &weight : program.weights)
+    fits &= addObjects(plan.weights, weight.bytes);
+  for (const TablePlan &table : program.tables)
+    fits &= addObjects(plan.tables, tableLaneBytes(table), 4);
+  for (const CachePlan &cache : program.caches) {
+    uint64_t pages = uint64_t(cache.ring ? cache.ringPages : (plan.context + 15) / 16);
+    std::optional<uint64_t> lane =
+        mulBytes(mulBytes(lanePageBytes(cache), pages), uint64_t(plan.batch));
+    fits &= addObjects(cache.ring ? plan.slidingCache : plan.globalCache, lane, 2);
+    ++(cache.ring ? plan.slidingLayers : plan.globalLayers);
+  }
+  for (const Variant &variant : program.variants)
+    plan.activations = std::max(plan.activations, variant.arenaBytes);
+  plan.activations = alignedBytes(plan.activations).value_or(0);
+  uint64_t scratch = 0;
+  for (const KernelPlan &kernel : program.kernels)
+    scratch = std::max(scratch, kernel.scratchBytes);
+  fits &= addObjects(plan.scratch, scratch, uint64_t(plan.threads));
+  for (const OutputPlan &output : program.outputs)
+    fits &= addObjects(plan.outputs, outputBytes(output, limits));
+  for (size_t input = 0; input < stepInputCount; ++input)
+    fits &=
+        addObjects(plan.inputs, mulBytes(4, uint64_t(stepInputEntries(StepInput(input), program))));
+  std::optional<uint64_t> total = 0;
+  for (uint64_t part : {plan.weights, plan.slidingCache, plan.globalCache, plan.activations,
+                        plan.scratch, plan.outputs, plan.inputs, plan.tables})
+    total = addBytes(total, part);
+  if (!fits || !total)
+    return badInput("memory plan: more than 63 bits of bytes");
+  return plan;
+}
+
+static std::string line(const char *what, uint64_t bytes, const std::string &note = "") {
+  char text[160];
+  std::snprintf(text, sizeof text, "  %-22s %15llu bytes %10.2f MiB", what,
+                static_cast<unsigned long long>(bytes), double(bytes) / (1 << 20));
+  return text + (note.empty() ? "" : "  " + note) + "\n";
+}
+
+std::string MemoryPlan::text() const {
+  std::string sequences = std::to_string(batch) + " sequence" + (batch == 1 ? "" : "s");
+  std::string out = line("weights", weights);
+  out += line("KV, sliding layers", slidingCache,
+              std::to_string(slidingLayers) + " layers, " + sequences);
+  out += line("KV, global layers", globalCache,
+              std::to_string(globalLayers) + " layers, " + sequences + " of " +
+                  std::to_string(context) + " positions");
+  out += line("activations", activations);
+  out += line("scratch", scratch, std::to_string(threads) + " thread" + (threads == 1 ? "" : "s"));
+  out += line("outputs", outputs);
+  out += line("step inputs", inputs);
+  out += line("angle tables", tables);
+  out += line("total", total());
+  return out;
+}
+
+/// A file that holds one number; nothing if it does not ("max").
+static std::optional<uint64_t> numberIn(const char *path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  if (file >> value)
+    return value;
+  return std::nullopt;
+}
+
+uint64_t availableMemory() {
+  uint64_t available = UINT64_MAX;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key, unit;
+  uint64_t kibibytes = 0;
+  while (meminfo >> key >> kibibytes) {
+    std::getline(meminfo, unit);
+    if (key == "MemAvailable:") {
+      available = kibibytes * 1024;
+      break;
+    }
+  }
+  std::optional<uint64_t> limit = numberIn("/sys/fs/cgroup/memory.max");
+  std::optional<uint64_t> used = numberIn("/sys/fs/cgroup/memory.current");
+  if (limit && used) {
+    // The page cache counts as used but is given back.
+    uint64_t cached = 0, value = 0;
+    std::ifstream stat("/sys/fs/cgroup/memory.stat");
+    while (stat >> key >> value)
+      if (key == "inactive_file" || key == "active_file")
+        cached += value;
+    uint64_t held = *used - std::min(*used, cached);
+    available = std::min(available, *limit - std::min(*limit, held));
+  }
+  return available;
+}
+
+Status checkMemory(uint64_t bytes, const MemoryPlan &plan) {
+  uint64_t available = availableMemory();
+  if (bytes <= available)
+    return {};
+  return badInput("not enough memory: expected " + std::to_string(bytes) + " bytes free, got " +
+                  std::to_string(available) + "; the plan is\n" + plan.text() +
+                  "a smaller --context takes less");
+}
+
+} // namespace gemma

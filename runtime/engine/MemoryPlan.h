@@ -1,0 +1,55 @@
+// What a model takes of memory, before anything is allocated: exactly what is allocated later.
+#pragma once
+
+#include "runtime/abi/Program.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <string>
+
+namespace gemma {
+
+/// What the plan depends on beside the program.
+struct MemoryRequest {
+  int64_t context = 0; ///< positions of a sequence; 0: the program's maxContext
+  int64_t batch = 0;   ///< sequences that the caches hold; 0: the program's maxBatch
+  int64_t threads = 1; ///< each has its own scratch
+};
+
+/// Bytes. Every object counts with its alignment.
+struct MemoryPlan {
+  uint64_t weights = 0;
+  uint64_t slidingCache = 0; ///< rings of all sliding layers and sequences
+  uint64_t globalCache = 0;  ///< pages of all global layers and sequences
+  uint64_t activations = 0;  ///< the largest arena of the variants
+  uint64_t scratch = 0;      ///< of all threads
+  uint64_t outputs = 0;
+  uint64_t inputs = 0;
+  uint64_t tables = 0;
+
+  // For people:
+  int64_t slidingLayers = 0, globalLayers = 0;
+  int64_t context = 0, batch = 0, threads = 0;
+
+  /// Of a Model, which contexts share.
+  uint64_t modelBytes() const { return weights + tables; }
+  /// Of one Context.
+  uint64_t contextBytes() const {
+    return slidingCache + globalCache + activations + scratch + outputs + inputs;
+  }
+  uint64_t total() const { return modelBytes() + contextBytes(); }
+  /// A line a figure, in bytes and MiB.
+  std::string text() const;
+};
+
+/// A checked program's plan. Refused if the request is outside the program's limits.
+Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &request);
+
+/// Bytes that this process may still take: the system's MemAvailable or what is left of the
+/// cgroup's limit; UINT64_MAX if neither is known.
+uint64_t availableMemory();
+
+/// Refuses with the numbers if `bytes` are more than availableMemory().
+Status checkMemory(uint64_t bytes, const MemoryPlan &plan);
+
+} // namespace gemma

@@ -1,0 +1,53 @@
+// Makes weights from a checkpoint as their recipes say.
+#pragma once
+
+#include "runtime/abi/Program.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/support/Memory.h"
+#include "runtime/support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace gemma {
+
+/// Executes one recipe into `out` (recipe.bytes bytes, zeroed, aligned to 64). Layouts, for a
+/// weight [N, K] of W-byte elements:
+///
+///   panel = 0                [N][K], row-major; also [N]
+///   panel = 16, kpack = 1    [ceil(N/16)][K][16]
+///   panel = 16, kpack = 2    [ceil(N/16)][ceil(K/2)][16][2]
+///   interleave = 2           rows [0, N/2) and [N/2, N) are packed by themselves, panel 2j is
+///   panel
+///                            j of the first half, 2j + 1 of the second
+///
+/// Places of no row or column are zero. Narrowing rounds to nearest, ties to even. Refused if a
+/// source is missing or the sources, one after another, do not have the weight's shape. Uses
+/// `threads` threads.
+Status packWeight(const WeightRecipe &recipe, const Checkpoint &checkpoint, int threads,
+                  std::span<std::byte> out);
+
+/// Told after each weight: bytes done and of all.
+using PackProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+/// All weights of a program in one allocation of exactly the planned bytes.
+class WeightArena {
+public:
+  /// Packs weight by weight; the source's pages are dropped when the last recipe that uses them is
+  /// done. With threads = 0: as many as this process has cores.
+  static Expected<WeightArena> pack(const Program &program, const Checkpoint &checkpoint,
+                                    int threads, const PackProgress &progress = {});
+
+  /// The first byte of weight `index`.
+  const std::byte *data(size_t index) const { return memory.data() + offsets[index]; }
+  uint64_t bytes() const { return memory.size(); }
+
+private:
+  PageMemory memory;
+  std::vector<uint64_t> offsets;
+};
+
+} // namespace gemma
