@@ -51,10 +51,14 @@ TEST(AngleTables, MatchTheReferenceAtAllItsPositions) {
         size_t lo = size_t(positions[p] % 512) * size_t(table.active) + i;
         double c = lanes[0][hi] * lanes[2][lo] - lanes[1][hi] * lanes[3][lo];
         double s = lanes[1][hi] * lanes[2][lo] + lanes[0][hi] * lanes[3][lo];
-        worst = std::max(
-            {worst, std::abs(c - cosines[p * width + i]), std::abs(s - sines[p * width + i])});
+        // Both are made in 80-bit arithmetic, whose error grows with the angle; the product of two
+        // rounded doubles adds its own.
+        double bound = 5e-16 + 6e-20 * double(positions[p]);
+        double error =
+            std::max(std::abs(c - cosines[p * width + i]), std::abs(s - sines[p * width + i]));
+        worst = std::max(worst, error / bound);
       }
-    EXPECT_LT(worst, 5e-16) << name;
+    EXPECT_LT(worst, 1) << name;
   }
 }
 
