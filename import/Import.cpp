@@ -2,6 +2,7 @@
 
 #include "import/ModelBuilder.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 
@@ -136,7 +137,7 @@ static void buildStep(OpBuilder &builder, const ModelConfig &config, ir::Numeric
 }
 
 void registerImportDialects(DialectRegistry &registry) {
-  registry.insert<ir::GemmaDialect, program::ProgramDialect, func::FuncDialect,
+  registry.insert<arith::ArithDialect, ir::GemmaDialect, program::ProgramDialect, func::FuncDialect,
                   tensor::TensorDialect>();
 }
 
