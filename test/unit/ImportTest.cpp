@@ -3,6 +3,7 @@
 
 #include "dialect/gemma/Gemma.h"
 #include "dialect/gemma/NodeKey.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -106,6 +107,49 @@ TEST_F(ImportTest, KeysOfTheNodes) {
       expected.push_back(layer + node);
   expected.insert(expected.end(), {"select_rows", "final_norm", "lm_head"});
   EXPECT_EQ(keys, expected);
+}
+
+/// Elements of all weights of a published configuration.
+int64_t parameters(mlir::MLIRContext &context, const std::string &file) {
+  auto config = readModelConfig(GEMMA_SOURCE_DIR "/test/data/models/published/" + file);
+  EXPECT_TRUE(config) << config.error().message;
+  if (!config)
+    return 0;
+  auto module = importModel(context, *config, {ScalarType::BF16});
+  EXPECT_TRUE(module);
+  int64_t total = 0;
+  for (auto weight : module->getOps<program::WeightOp>())
+    total += llvm::cast<mlir::ShapedType>(weight.getType()).getNumElements();
+  return total;
+}
+
+TEST_F(ImportTest, ParametersOfThePublishedModels) {
+  // The spec pages' numbers.
+  EXPECT_EQ(parameters(context, "gemma-4-12b.config.json"), 11'907'350'320);
+  EXPECT_EQ(parameters(context, "gemma-4-31b.config.json"), 30'697'345'340);
+}
+
+TEST_F(ImportTest, SourcesAreTheRequiredTensors) {
+  ModelConfig config = twoLayers();
+  config.tiedHead = false;
+  auto module = importModel(context, config, {ScalarType::F64});
+  ASSERT_TRUE(module);
+  TensorTable table = requiredTensors(config);
+  size_t used = 0;
+  for (auto weight : module->getOps<program::WeightOp>()) {
+    int64_t rows = 0;
+    auto shape = llvm::cast<mlir::ShapedType>(weight.getType()).getShape();
+    for (auto source : weight.getSources().getAsRange<mlir::StringAttr>()) {
+      ASSERT_TRUE(table.contains(source.str())) << source.str();
+      const TensorInfo &tensor = table.at(source.str());
+      EXPECT_EQ(tensor.shape.size(), shape.size()) << source.str();
+      EXPECT_EQ(tensor.shape.back(), shape.size() == 2 ? shape.back() : tensor.shape.back());
+      rows += tensor.shape[0];
+      ++used;
+    }
+    EXPECT_EQ(rows, shape[0]) << weight.getSymName().str();
+  }
+  EXPECT_EQ(used, table.size());
 }
 
 } // namespace
