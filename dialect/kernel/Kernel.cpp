@@ -61,8 +61,8 @@ void FuncOp::print(OpAsmPrinter &printer) {
   printer << '(';
   llvm::interleaveComma(getBody().getArguments(), printer, [&](BlockArgument argument) {
     printer.printRegionArgument(
-        argument,
-        getArgAttrs() ? cast<DictionaryAttr>((*getArgAttrs())[argument.getArgNumber()]).getValue()
+        argument, getArgAttrs()
+                      ? cast<DictionaryAttr>((*getArgAttrs())[argument.getArgNumber()]).getValue()
                       : ArrayRef<NamedAttribute>());
   });
   printer << ") grid " << getGridAttr();
