@@ -77,8 +77,6 @@ Access FuncOp::getAccess(unsigned index) {
   return getArgAttrOfType<AccessAttr>(index, "kernel.access").getValue();
 }
 
-LogicalResult FuncOp::verify() { return success(); }
-
 //===----------------------------------------------------------------------===//
 // GridOp
 //===----------------------------------------------------------------------===//
@@ -100,8 +98,3 @@ void GridOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false, /*printBlockTerminators=*/false);
   printer.printOptionalAttrDict((*this)->getAttrs());
 }
-
-LogicalResult GridOp::verify() { return success(); }
-LogicalResult RowsOp::verify() { return success(); }
-LogicalResult ContractOp::verify() { return success(); }
-LogicalResult AttentionOp::verify() { return success(); }

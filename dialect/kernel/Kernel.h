@@ -21,3 +21,11 @@
 #include "dialect/kernel/KernelAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "dialect/kernel/KernelOps.h.inc"
+
+namespace gemma::kernel {
+
+/// Calls `use` for every memref operand of a core op (rows, contract, attention, topk), and how the
+/// op uses it. Other ops have none.
+void forEachAccess(mlir::Operation *op, llvm::function_ref<void(mlir::Value, Access)> use);
+
+} // namespace gemma::kernel

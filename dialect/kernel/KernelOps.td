@@ -64,9 +64,14 @@ def Kernel_PagingAttr : AttrDef<Kernel_Dialect, "Paging"> {
     Pages hold `page` positions. With `ring = N`: a sequence owns N consecutive pages and position p
     lies in page `slots[b]·N + (p floordiv page) mod N`; with `ring = 0`: in page
     `page_table[b][p floordiv page]`. `#kernel.paging<page = 16, ring = 97>`
+
+    Constraints:
+    - (`paging_c1`) `page` ≥ 1
+    - (`paging_c2`) `ring` ≥ 0
   }];
   let parameters = (ins "int64_t":$page, "int64_t":$ring);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,6 +84,32 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
   let description = [{
     Arguments are memrefs; each carries `kernel.access = #kernel.access<read|write|readwrite>`.
     `grid` gives the number of blocks as an affine map `()[T, B, Q, S, R] -> (n)`.
+
+    Constraints:
+    - (`func_c1`) `grid` has no dimensions, five symbols and one result
+    - (`func_c2`) every argument is a memref, of which only the first dimension may be dynamic
+    - (`func_c3`) every argument has a `kernel.access`
+    - (`func_c4`) the body has at most one `kernel.grid`
+    - (`func_c5`) the body ends with `kernel.return`
+    - (`func_c6`) an argument that the body reads is `read` or `readwrite`, one that it writes is
+      `write` or `readwrite`
+
+    ```mlir
+    kernel.func @double(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>},
+                        %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+        grid affine_map<()[T, B, Q, S, R] -> (T)> {
+      kernel.grid %j {
+        kernel.rows block %j domain affine_map<(j)[T, B, Q, S, R] -> (j, j + 1, 0, 1)> extent <T>
+          ins(%x : memref<?x96xf32>) outs(%y : memref<?x96xf32>)
+          maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+        ^bb0(%xr: tensor<96xf32>):
+          %yr = arith.addf %xr, %xr : tensor<96xf32>
+          kernel.yield %yr : tensor<96xf32>
+        }
+      }
+      kernel.return
+    }
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        AffineMapAttr:$grid, OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -87,6 +118,7 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::mlir::ArrayRef<::mlir::Type> getResultTypes() { return {}; }
@@ -105,7 +137,12 @@ def Kernel_GridOp : Kernel_Op<"grid", [HasParent<"FuncOp">,
                                        SingleBlockImplicitTerminator<"EndOp">,
                                        RecursiveMemoryEffects]> {
   let summary = "the work of one block";
-  let description = "The region's only argument is the block's number.";
+  let description = [{
+    The region's only argument is the block's number.
+
+    Constraints:
+    - (`grid_c1`) the region has one argument, an index
+  }];
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -146,6 +183,19 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
 
     `once`: only the range that holds block 0 runs it (so that one block writes a result that every
     block computes).
+
+    Constraints:
+    - (`rows_c1`) `domain` has one dimension with a block operand and none without, five symbols, four
+      results
+    - (`rows_c2`) there is an output, and one map an input and output
+    - (`rows_c3`) a map has 3 dimensions and one a lookup, no symbols, and as many results as its
+      memref has dimensions
+    - (`rows_c4`) lookups have rank 1
+    - (`rows_c5`) the body has one argument an input, `tensor<N x type>` or a scalar; the type is the
+      memref's, or a wider float
+    - (`rows_c6`) the body yields one `tensor<N x type>` an output; the type is the memref's, or a wider
+      float
+    - (`rows_c7`) the body holds the ops named above only
 
     ```mlir
     kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
@@ -204,6 +254,23 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
     epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
     are those of the accumulator.
+
+    Constraints:
+    - (`contract_c1`) `act` is [T, K] and `out` [T, N], of floats, K and N static
+    - (`contract_c2`) `weight` is `P x K x 16`, or of 16-bit floats `P x ceil(K/2) x 16 x 2`
+    - (`contract_c3`) `panels` and `row_tile` are positive; with `pair`, P and `panels` are even
+    - (`contract_c4`) N is at most the rows of the panels: 16·P, with `pair` 8·P
+    - (`contract_c5`) the epilogue has one argument, with `pair` two, all f32 or all f64, and yields
+      one such value
+    - (`contract_c6`) the epilogue holds elementwise arith and math ops only
+
+    ```mlir
+    kernel.contract block %j act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+      out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+    ```
   }];
   let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
                        AnyMemRef:$out, Kernel_ExtentAttr:$extent, I64Attr:$panels,
@@ -230,6 +297,24 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
     memory holds. `q`, `out`: `[T, heads, D]`; `k_cache`: `[pages, kvHeads, D, page]` (transposed, so that
     the keys of a page lie side by side); `v_cache`: `[pages, kvHeads, page, D]`.
     `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
+
+    Constraints:
+    - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same
+    - (`attention_c2`) `k_cache` is [pages, kvHeads, D, page] and `v_cache` [pages, kvHeads, page, D], of
+      one float type, page that of `paging`
+    - (`attention_c3`) kvHeads divides heads
+    - (`attention_c4`) `row_starts`, `seq_lens` and `slots` have rank 1, `page_table` rank 2
+    - (`attention_c5`) `query_tile` ≥ 1, `window` ≥ 0, `scale` is finite
+    - (`attention_c6`) a ring has a window and holds it
+    - (`attention_c7`) `accumulate` is f32 or f64
+
+    ```mlir
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 8 scale 1.0 paging <page = 16, ring = 2> accumulate f32
+    ```
   }];
   let arguments = (ins Index:$block, AnyMemRef:$q, AnyMemRef:$k_cache, AnyMemRef:$v_cache,
                        AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
@@ -249,13 +334,25 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
 
 def Kernel_TopKOp : Kernel_Op<"topk", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the k largest entries of a row, largest first, ties by the smaller index";
-  let description = "Block j handles row j. NaN counts as the smallest value.";
+  let description = [{
+    Block j handles row j. NaN counts as the smallest value.
+
+    Constraints:
+    - (`topk_c1`) `x` is [R, V] of floats with static V, and 1 ≤ k ≤ V
+    - (`topk_c2`) `values` is [R, k] of the element type of `x`, `ids` [R, k]
+
+    ```mlir
+    kernel.topk block %j ins(%x : memref<?x512xf32>)
+      outs(%values, %ids : memref<?x4xf32>, memref<?x4xi32>) k 4
+    ```
+  }];
   let arguments = (ins Index:$block, AnyMemRef:$x, AnyMemRef:$values, MemRefOf<[I32]>:$ids,
                        I64Attr:$k);
   let assemblyFormat = [{
     `block` $block `ins` `(` $x `:` type($x) `)` `outs` `(` $values `,` $ids `:` type($values) `,`
     type($ids) `)` `k` $k attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 #endif // KERNEL_OPS_TD

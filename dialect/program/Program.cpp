@@ -24,8 +24,3 @@ void ProgramDialect::initialize() {
 #include "dialect/program/ProgramOps.cpp.inc"
       >();
 }
-
-LogicalResult WeightOp::verify() { return success(); }
-LogicalResult CacheOp::verify() { return success(); }
-LogicalResult InputOp::verify() { return success(); }
-LogicalResult ViewOp::verify() { return success(); }

@@ -36,10 +36,16 @@ def Program_LayoutAttr : AttrDef<Program_Dialect, "Layout"> {
   let description = [{
     `#program.layout<plain>`-like struct: `panel = 16, kpack = 2, interleave = 2` packs rows in panels of
     16 with 2 consecutive k side by side; interleave = 2 alternates panels of the first and the second
-    half of the rows (gate, up). panel = 0 keeps the row-major order.
+    half of the rows (gate, up). panel = 0 keeps the row-major order. See dialect/program/Layout.h.
+
+    Constraints:
+    - (`layout_c1`) `panel` is 0 or 16
+    - (`layout_c2`) `kpack` is 1 or 2; 1 without panels
+    - (`layout_c3`) `interleave` is 1 or 2; 1 without panels
   }];
   let parameters = (ins "int64_t":$panel, "int64_t":$kpack, "int64_t":$interleave);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def Program_WeightOp : Program_Op<"weight", [Symbol]> {
@@ -49,8 +55,15 @@ def Program_WeightOp : Program_Op<"weight", [Symbol]> {
     names, see runtime/checkpoint/TensorTable.h). Its element type is the storage type. `layout` is set when kernels are
     made; `packed` is then the memref that kernels see.
 
+    Constraints:
+    - (`weight_c1`) the type has rank 1 or 2, static positive sizes, and elements of f64, f32, bf16
+      or f16
+    - (`weight_c2`) there is a source, and none has an empty name
+    - (`weight_c3`) `layout` fits the type: panels need rank 2, interleaving an even number of rows
+    - (`weight_c4`) `packed` comes with `layout` and is the memref that it gives
+
     ```mlir
-    program.weight @l3.qkv : tensor<8192x3840xbf16> from ["layers.3.self_attn.q_proj.weight", ...]
+    program.weight @l3.qkv : tensor<8192x3840xbf16> from ["layers.3.self_attn.q_proj.weight"]
       layout <panel = 16, kpack = 2, interleave = 1> packed memref<512x1920x16x2xbf16>
     ```
   }];
@@ -75,6 +88,12 @@ def Program_CacheOp : Program_Op<"cache", [Symbol]> {
     positions rounded up to pages. Lanes "k" and "v" are stored as `[pages, heads, dim, page]` and
     `[pages, heads, page, dim]`.
 
+    Constraints:
+    - (`cache_c1`) `heads`, `dim` and `page` are positive
+    - (`cache_c2`) `elem` is f64, f32, bf16 or f16
+    - (`cache_c3`) a ring has a positive window, a paged cache window 0
+    - (`cache_c4`) only a ring has `ring_pages`, and they hold the window
+
     ```mlir
     program.cache @c3 ring heads 8 dim 256 elem bf16 window 1024 page 16 {ring_pages = 96}
     ```
@@ -94,10 +113,20 @@ def Program_TableOp : Program_Op<"table", [Symbol]> {
     Four lanes `[512, active]`: "cos_hi", "sin_hi" hold angles of positions 512·i, "cos_lo", "sin_lo" those of
     positions i; position p is the complex product of hi[p floordiv 512] and lo[p mod 512]. Made at
     load in 80-bit arithmetic: angle(p, i) = p · theta^(-2i/denom).
+
+    Constraints:
+    - (`table_c1`) `theta` is positive and finite
+    - (`table_c2`) `denom` and `active` are positive
+    - (`table_c3`) `elem` is f64 or f32
+
+    ```mlir
+    program.table @angles theta 1.0e4 denom 256 active 128 elem f32
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, F64Attr:$theta, I64Attr:$denom, I64Attr:$active,
                        TypeAttr:$elem);
   let assemblyFormat = "$sym_name `theta` $theta `denom` $denom `active` $active `elem` $elem attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,6 +140,11 @@ def Program_VariantOp : Program_Op<"variant", [Symbol, NoTerminator, SingleBlock
     The first variant whose condition (an integer set over the sizes) holds runs. `arena` is the number of
     bytes of its buffers, set by memory planning.
 
+    Constraints:
+    - (`variant_c1`) the condition has no dimensions and the five symbols T, B, Q, S, R
+    - (`variant_c2`) `arena` ≥ 0
+    - (`variant_c3`) the body holds ops of the program dialect only
+
     ```mlir
     program.variant @decode target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
       %0 = program.buffer : memref<?x96xf32>
@@ -122,6 +156,7 @@ def Program_VariantOp : Program_Op<"variant", [Symbol, NoTerminator, SingleBlock
                        OptionalAttr<I64Attr>:$arena);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `target` $target `when` $condition attr-dict-with-keyword $body";
+  let hasVerifier = 1;
 }
 
 def Program_InputOp : Program_Op<"input", [Pure]> {
@@ -130,6 +165,14 @@ def Program_InputOp : Program_Op<"input", [Pure]> {
     Names: tokens[T], positions[T], ring_pages[T] and pages[T] (the page of each token's position in the
     rings and in the paged caches), row_starts[B+1], seq_lens[B], slots[B], page_table[B, P],
     logit_rows[R].
+
+    Constraints:
+    - (`input_c1`) `name` is one of those
+    - (`input_c2`) page_table has rank 2, the others rank 1
+
+    ```mlir
+    %0 = program.input "tokens" : memref<?xi32>
+    ```
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs MemRefOf<[I32]>:$memory);
@@ -139,13 +182,33 @@ def Program_InputOp : Program_Op<"input", [Pure]> {
 
 def Program_OutputOp : Program_Op<"output", [Pure]> {
   let summary = "an array that a step gives back: logits[R, V], or a node's output by name";
+  let description = [{
+    Constraints:
+    - (`output_c1`) `name` is not empty
+
+    ```mlir
+    %0 = program.output "logits" : memref<?x512xf32>
+    ```
+  }];
+  let hasVerifier = 1;
   let arguments = (ins StrAttr:$name);
   let results = (outs AnyMemRef:$memory);
   let assemblyFormat = "$name attr-dict `:` type($memory)";
 }
 
-def Program_RefOp : Program_Op<"ref", [Pure]> {
+def Program_RefOp : Program_Op<"ref", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a weight, a lane of a cache, or a lane of a table, as memory";
+  let description = [{
+    Constraints:
+    - (`ref_c1`) `symbol` names a `program.weight`, `program.cache` or `program.table`
+    - (`ref_c2`) of a weight: no lane; the memory is the weight's `packed` type, or row-major without
+    - (`ref_c3`) of a cache: lane "k" of `[?, heads, dim, page]` or "v" of `[?, heads, page, dim]`
+    - (`ref_c4`) of a table: lane "cos_hi", "sin_hi", "cos_lo" or "sin_lo" of `[512, active]`
+
+    ```mlir
+    %0 = program.ref @c3 lane "k" : memref<?x8x256x16xbf16>
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$symbol, OptionalAttr<StrAttr>:$lane);
   let results = (outs AnyMemRef:$memory);
   let assemblyFormat = "$symbol (`lane` $lane^)? attr-dict `:` type($memory)";
@@ -156,10 +219,21 @@ def Program_BufferOp : Program_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
   let description = [{
     The dynamic first dimension has the extent that `extent` names ("T", "B" or "R"); planning takes its largest value.
     `offset` (bytes, a multiple of 64) is set by memory planning.
+
+    Constraints:
+    - (`buffer_c1`) the first dimension is dynamic if and only if there is an `extent`; the others
+      are static
+    - (`buffer_c2`) `extent` is "T", "B" or "R"
+    - (`buffer_c3`) `offset` is a multiple of 64, not negative
+
+    ```mlir
+    %0 = program.buffer extent "T" offset 128 : memref<?x96xf32>
+    ```
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$extent, OptionalAttr<I64Attr>:$offset);
   let results = (outs AnyMemRef:$memory);
   let assemblyFormat = "(`extent` $extent^)? (`offset` $offset^)? attr-dict `:` type($memory)";
+  let hasVerifier = 1;
 }
 
 def Program_ViewOp : Program_Op<"view", [Pure]> {
@@ -167,6 +241,16 @@ def Program_ViewOp : Program_Op<"view", [Pure]> {
   let description = [{
     Row t of the result begins `offset` elements after row t of the source; the result has the source's
     row stride: `memref<?x8192xf32>` to `memref<?x8x256xf32, strided<[8192, 256, 1]>>`.
+
+    Constraints:
+    - (`view_c1`) source and result have the same element type and the same number of rows
+    - (`view_c2`) the result has the source's row stride, and layout offset 0
+    - (`view_c3`) the elements of a row lie side by side, in the source and in the result
+    - (`view_c4`) the part lies within the source's row
+
+    ```mlir
+    %k = program.view %qkv at 4096 : memref<?x8192xf32> to memref<?x8x256xf32, strided<[8192, 256, 1]>>
+    ```
   }];
   let arguments = (ins AnyMemRef:$source, I64Attr:$offset);
   let results = (outs AnyMemRef:$memory);
@@ -174,11 +258,24 @@ def Program_ViewOp : Program_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Program_LaunchOp : Program_Op<"launch", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Program_LaunchOp : Program_Op<"launch", [MemoryEffects<[MemRead, MemWrite]>,
+                                             DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs a kernel on these arguments";
   let description = [{
     The grid is the kernel's. The location names the spec nodes (a fused location lists them). A written
-    argument may not overlap any other argument.
+    argument may not overlap any other argument. A kernel gets addresses only: strides and sizes are
+    those of its own types.
+
+    Constraints:
+    - (`launch_c1`) `kernel` names a `kernel.func`
+    - (`launch_c2`) there are as many arguments as the kernel has
+    - (`launch_c3`) each argument has the kernel's element type, rank, strides and known sizes
+    - (`launch_c4`) a written argument shares no memory with another one (of one buffer, input,
+      output, or symbol; that buffers are apart is the arena verifier's)
+
+    ```mlir
+    program.launch @k0(%x, %w, %y) : memref<?x96xf32>, memref<96xf32>, memref<?x96xf32>
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyMemRef>:$arguments);
   let assemblyFormat = "$kernel `(` $arguments `)` attr-dict `:` type($arguments)";

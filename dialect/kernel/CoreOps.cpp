@@ -1,0 +1,263 @@
+// Verifiers of the core ops: rows, contract, attention, topk.
+#include "dialect/kernel/Kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace gemma::kernel;
+
+LogicalResult PagingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t page,
+                                 int64_t ring) {
+  // paging_c1
+  if (page < 1)
+    return emitError() << "expected page >= 1, got " << page;
+  // paging_c2
+  if (ring < 0)
+    return emitError() << "expected ring >= 0, got " << ring;
+  return success();
+}
+
+/// True for a memref of this rank whose elements are floats and whose sizes but the first are
+/// static and positive.
+static bool isRowsOfFloats(Type type, int64_t rank) {
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref && memref.getRank() == rank && isa<FloatType>(memref.getElementType()) &&
+         llvm::all_of(memref.getShape().drop_front(), [](int64_t size) { return size > 0; });
+}
+
+static bool isAccumulator(Type type) { return type.isF32() || type.isF64(); }
+
+/// Elementwise maths and constants, and the terminator.
+static bool isElementwise(Operation &op) {
+  return isa<YieldOp, arith::ConstantOp>(op) ||
+         (isa<arith::ArithDialect, math::MathDialect>(op.getDialect()) &&
+          OpTrait::hasElementwiseMappableTraits(&op));
+}
+
+//===----------------------------------------------------------------------===//
+// RowsOp
+//===----------------------------------------------------------------------===//
+
+/// A body works on the memory's own type, or on a wider float.
+static bool widens(Type memory, Type body) {
+  if (memory == body)
+    return true;
+  auto narrow = dyn_cast<FloatType>(memory), wide = dyn_cast<FloatType>(body);
+  return narrow && wide && wide.getWidth() > narrow.getWidth();
+}
+
+static bool isRow(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 1 && tensor.hasStaticShape() && tensor.getDimSize(0) > 0;
+}
+
+/// rows_c7: slices are static and of unit stride.
+static bool isAllowed(Operation &op) {
+  if (isElementwise(op) || isa<ReduceOp, tensor::SplatOp>(op))
+    return true;
+  if (!isa<tensor::ExtractSliceOp, tensor::InsertSliceOp>(op))
+    return false;
+  auto slice = cast<OffsetSizeAndStrideOpInterface>(op);
+  return llvm::none_of(slice.getStaticOffsets(), ShapedType::isDynamic) &&
+         llvm::none_of(slice.getStaticSizes(), ShapedType::isDynamic) &&
+         llvm::all_of(slice.getStaticStrides(), [](int64_t stride) { return stride == 1; });
+}
+
+LogicalResult RowsOp::verify() {
+  // rows_c1
+  AffineMap domain = getDomain();
+  unsigned dims = getBlock() ? 1 : 0;
+  if (domain.getNumDims() != dims || domain.getNumSymbols() != 5 || domain.getNumResults() != 4)
+    return emitOpError() << "expected a domain of " << dims
+                         << " dimensions, 5 symbols and 4 results, got " << domain.getNumDims()
+                         << ", " << domain.getNumSymbols() << " and " << domain.getNumResults();
+  // rows_c2
+  auto memories = llvm::to_vector(llvm::concat<Value>(getInputs(), getOutputs()));
+  if (getOutputs().empty())
+    return emitOpError() << "expected an output";
+  if (getMaps().size() != memories.size())
+    return emitOpError() << "expected " << memories.size() << " maps, got " << getMaps().size();
+  // rows_c3
+  for (auto [index, memory, map] :
+       llvm::enumerate(memories, getMaps().getAsValueRange<AffineMapAttr>())) {
+    int64_t rank = cast<MemRefType>(memory.getType()).getRank();
+    size_t expected = 3 + getLookups().size();
+    if (map.getNumDims() != expected || map.getNumSymbols() != 0 || map.getNumResults() != rank)
+      return emitOpError() << "expected map " << index << " of " << expected
+                           << " dimensions, 0 symbols and " << rank << " results, got "
+                           << map.getNumDims() << ", " << map.getNumSymbols() << " and "
+                           << map.getNumResults();
+  }
+  // rows_c4
+  for (Value lookup : getLookups())
+    if (cast<MemRefType>(lookup.getType()).getRank() != 1)
+      return emitOpError() << "expected lookups of rank 1, got " << lookup.getType();
+  // rows_c5
+  Block &body = getBody().front();
+  if (body.getNumArguments() != getInputs().size())
+    return emitOpError() << "expected a body of " << getInputs().size() << " arguments, got "
+                         << body.getNumArguments();
+  for (auto [input, argument] : llvm::zip_equal(getInputs(), body.getArguments())) {
+    Type type = argument.getType();
+    if ((isa<ShapedType>(type) && !isRow(type)) ||
+        !widens(getElementTypeOrSelf(input.getType()), getElementTypeOrSelf(type)))
+      return emitOpError() << "expected argument " << argument.getArgNumber()
+                           << " of the body to be a row or a scalar that holds "
+                           << getElementTypeOrSelf(input.getType()) << ", got " << type;
+  }
+  // rows_c6
+  auto yield = dyn_cast<YieldOp>(body.back());
+  if (!yield || yield.getValues().size() != getOutputs().size())
+    return emitOpError() << "expected to yield " << getOutputs().size() << " values";
+  for (auto [output, value] : llvm::zip_equal(getOutputs(), yield.getValues()))
+    if (!isRow(value.getType()) ||
+        !widens(getElementTypeOrSelf(output.getType()), getElementTypeOrSelf(value.getType())))
+      return emitOpError() << "expected to yield a row for " << output.getType() << ", got "
+                           << value.getType();
+  // rows_c7
+  for (Operation &op : body)
+    if (!isAllowed(op))
+      return op.emitOpError() << "cannot be in the body of a kernel.rows";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ContractOp
+//===----------------------------------------------------------------------===//
+
+/// contract_c2: P x K x 16, or P x ceil(K/2) x 16 x 2 of 16-bit floats.
+static bool isPacked(MemRefType weight, int64_t columns) {
+  if (!weight.hasStaticShape() || !isa<FloatType>(weight.getElementType()))
+    return false;
+  ArrayRef<int64_t> shape = weight.getShape();
+  if (shape.size() == 3)
+    return shape[1] == columns && shape[2] == 16;
+  return shape.size() == 4 && weight.getElementTypeBitWidth() == 16 &&
+         shape[1] == static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(columns), 2)) &&
+         shape[2] == 16 && shape[3] == 2;
+}
+
+LogicalResult ContractOp::verify() {
+  // contract_c1
+  for (Value memory : {getAct(), getOut()})
+    if (!isRowsOfFloats(memory.getType(), 2))
+      return emitOpError() << "expected act and out of [T, N] floats with static N, got "
+                           << memory.getType();
+  int64_t columns = cast<MemRefType>(getAct().getType()).getDimSize(1);
+  // contract_c2
+  auto weight = cast<MemRefType>(getWeight().getType());
+  if (!isPacked(weight, columns))
+    return emitOpError() << "expected a weight packed in panels of 16 with " << columns
+                         << " columns, got " << weight;
+  // contract_c3
+  auto panels = static_cast<int64_t>(getPanels()), rowTile = static_cast<int64_t>(getRowTile());
+  if (panels < 1 || rowTile < 1)
+    return emitOpError() << "expected positive panels and row_tile, got " << panels << " and "
+                         << rowTile;
+  int64_t inPair = getPair() ? 2 : 1;
+  if (panels % inPair != 0 || weight.getDimSize(0) % inPair != 0)
+    return emitOpError() << "expected pairs of panels, got " << panels << " of "
+                         << weight.getDimSize(0);
+  // contract_c4: divided, because a product could overflow
+  int64_t outColumns = cast<MemRefType>(getOut().getType()).getDimSize(1);
+  if (static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(outColumns), 16)) >
+      weight.getDimSize(0) / inPair)
+    return emitOpError() << "expected out of at most the rows of " << weight.getDimSize(0) / inPair
+                         << " panels, got " << outColumns << " columns";
+  // contract_c5
+  Block &body = getEpilogue().front();
+  auto yield = dyn_cast<YieldOp>(body.back());
+  if (body.getNumArguments() != inPair || !isAccumulator(body.getArgument(0).getType()) ||
+      !llvm::all_equal(body.getArgumentTypes()))
+    return emitOpError() << "expected an epilogue of " << inPair << " f32 or f64, got ("
+                         << body.getArgumentTypes() << ")";
+  if (!yield || yield.getValues().size() != 1 ||
+      yield.getValues().front().getType() != body.getArgument(0).getType())
+    return emitOpError() << "expected the epilogue to yield one " << body.getArgument(0).getType();
+  // contract_c6
+  for (Operation &op : body)
+    if (!isElementwise(op))
+      return op.emitOpError() << "cannot be in the epilogue of a kernel.contract";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// AttentionOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionOp::verify() {
+  // attention_c1
+  auto q = dyn_cast<MemRefType>(getQ().getType()), out = dyn_cast<MemRefType>(getOut().getType());
+  for (Type type : {getQ().getType(), getOut().getType()})
+    if (!isRowsOfFloats(type, 3))
+      return emitOpError() << "expected q and out of [T, heads, D] floats, got " << type;
+  if (q.getShape().drop_front() != out.getShape().drop_front())
+    return emitOpError() << "expected q and out of the same heads and D, got " << q << " and "
+                         << out;
+  int64_t heads = q.getDimSize(1), dim = q.getDimSize(2), page = getPaging().getPage();
+  // attention_c2
+  auto k = dyn_cast<MemRefType>(getKCache().getType()),
+       v = dyn_cast<MemRefType>(getVCache().getType());
+  for (Type type : {getKCache().getType(), getVCache().getType()})
+    if (!isRowsOfFloats(type, 4))
+      return emitOpError() << "expected caches of rank 4 and floats, got " << type;
+  int64_t kvHeads = k.getDimSize(1);
+  if (k.getElementType() != v.getElementType() ||
+      k.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, dim, page} ||
+      v.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, page, dim})
+    return emitOpError() << "expected caches [pages, kvHeads, " << dim << ", " << page
+                         << "] and [pages, kvHeads, " << page << ", " << dim << "], got " << k
+                         << " and " << v;
+  // attention_c3
+  if (heads % kvHeads != 0)
+    return emitOpError() << "expected KV heads that divide " << heads << " heads, got " << kvHeads;
+  // attention_c4
+  for (Value memory : {getRowStarts(), getSeqLens(), getSlots()})
+    if (cast<MemRefType>(memory.getType()).getRank() != 1)
+      return emitOpError() << "expected row_starts, seq_lens and slots of rank 1, got "
+                           << memory.getType();
+  if (cast<MemRefType>(getPageTable().getType()).getRank() != 2)
+    return emitOpError() << "expected a page_table of rank 2, got " << getPageTable().getType();
+  // attention_c5
+  auto queryTile = static_cast<int64_t>(getQueryTile()), window = static_cast<int64_t>(getWindow());
+  if (queryTile < 1 || window < 0)
+    return emitOpError() << "expected query_tile >= 1 and window >= 0, got " << queryTile << " and "
+                         << window;
+  if (!getScale().isFinite())
+    return emitOpError() << "expected a finite scale, got " << getScaleAttr();
+  // attention_c6: divided, because a product could overflow
+  int64_t ring = getPaging().getRing();
+  if (ring > 0 &&
+      (window == 0 || ring < static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(window),
+                                                                   static_cast<uint64_t>(page)))))
+    return emitOpError() << "expected a window that " << ring << " pages of " << page
+                         << " hold, got " << window;
+  // attention_c7
+  if (!isAccumulator(getAccumulate()))
+    return emitOpError() << "expected to accumulate in f32 or f64, got " << getAccumulate();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// TopKOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult TopKOp::verify() {
+  // topk_c1
+  if (!isRowsOfFloats(getX().getType(), 2))
+    return emitOpError() << "expected x of [R, V] floats, got " << getX().getType();
+  auto x = cast<MemRefType>(getX().getType());
+  auto k = static_cast<int64_t>(getK());
+  if (k < 1 || k > x.getDimSize(1))
+    return emitOpError() << "expected k in [1, " << x.getDimSize(1) << "], got " << k;
+  // topk_c2
+  auto values = dyn_cast<MemRefType>(getValues().getType());
+  auto ids = cast<MemRefType>(getIds().getType());
+  if (!isRowsOfFloats(values, 2) || values.getDimSize(1) != k ||
+      values.getElementType() != x.getElementType())
+    return emitOpError() << "expected values [R, " << k << "] of " << x.getElementType() << ", got "
+                         << getValues().getType();
+  if (ids.getRank() != 2 || ids.getDimSize(1) != k)
+    return emitOpError() << "expected ids [R, " << k << "], got " << ids;
+  return success();
+}

@@ -1,0 +1,140 @@
+// Verifiers of weights, caches and tables, and of references to them.
+#include "dialect/program/Layout.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace gemma::program;
+
+static bool isStorageType(Type type) {
+  return type.isF64() || type.isF32() || type.isBF16() || type.isF16();
+}
+
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t panel,
+                                 int64_t kpack, int64_t interleave) {
+  // layout_c1
+  if (panel != 0 && panel != 16)
+    return emitError() << "expected panel 0 or 16, got " << panel;
+  // layout_c2
+  if (kpack != 1 && (kpack != 2 || panel == 0))
+    return emitError() << "expected kpack 1" << (panel ? " or 2" : "") << ", got " << kpack;
+  // layout_c3
+  if (interleave != 1 && (interleave != 2 || panel == 0))
+    return emitError() << "expected interleave 1" << (panel ? " or 2" : "") << ", got "
+                       << interleave;
+  return success();
+}
+
+LogicalResult WeightOp::verify() {
+  // weight_c1
+  auto type = cast<RankedTensorType>(getType());
+  if (type.getRank() < 1 || type.getRank() > 2 ||
+      llvm::any_of(type.getShape(), [](int64_t size) { return size <= 0; }) ||
+      !isStorageType(type.getElementType()))
+    return emitOpError() << "expected a [N] or [N, K] tensor of floats with static sizes, got "
+                         << type;
+  // weight_c2
+  if (getSources().empty() || llvm::any_of(getSources().getAsValueRange<StringAttr>(),
+                                           [](StringRef source) { return source.empty(); }))
+    return emitOpError() << "expected names of source tensors, got " << getSources();
+  // weight_c3
+  std::optional<LayoutAttr> layout = getLayout();
+  MemRefType expected = layout ? packedType(type, *layout) : MemRefType();
+  if (layout && !expected)
+    return emitOpError() << "expected a layout that fits " << type << ", got " << *layout;
+  // weight_c4
+  if (getPacked() && !layout)
+    return emitOpError() << "expected a layout beside the packed type " << *getPacked();
+  if (getPacked() && *getPacked() != expected)
+    return emitOpError() << "expected the packed type " << expected << ", got " << *getPacked();
+  return success();
+}
+
+LogicalResult CacheOp::verify() {
+  auto heads = static_cast<int64_t>(getHeads()), dim = static_cast<int64_t>(getDim()),
+       page = static_cast<int64_t>(getPage()), window = static_cast<int64_t>(getWindow());
+  // cache_c1
+  if (heads < 1 || dim < 1 || page < 1)
+    return emitOpError() << "expected positive heads, dim and page, got " << heads << ", " << dim
+                         << " and " << page;
+  // cache_c2
+  if (!isStorageType(getElem()))
+    return emitOpError() << "expected elem f64, f32, bf16 or f16, got " << getElem();
+  // cache_c3
+  bool ring = getKind() == CacheKind::Ring;
+  if (ring ? window < 1 : window != 0)
+    return emitOpError() << "expected " << (ring ? "a ring of window >= 1" : "window 0 of pages")
+                         << ", got " << window;
+  // cache_c4
+  if (!getRingPages())
+    return success();
+  if (!ring)
+    return emitOpError() << "expected no ring_pages without a ring";
+  auto pages = static_cast<int64_t>(*getRingPages());
+  if (pages < 0 || static_cast<uint64_t>(pages) <
+                       llvm::divideCeil(static_cast<uint64_t>(window), static_cast<uint64_t>(page)))
+    return emitOpError() << "expected ring_pages that hold " << window << " positions, got "
+                         << pages << " pages of " << page;
+  return success();
+}
+
+LogicalResult TableOp::verify() {
+  // table_c1
+  const APFloat &theta = getTheta();
+  if (!theta.isFinite() || theta.isNegative() || theta.isZero())
+    return emitOpError() << "expected a positive finite theta, got " << getThetaAttr();
+  // table_c2
+  auto denom = static_cast<int64_t>(getDenom()), active = static_cast<int64_t>(getActive());
+  if (denom < 1 || active < 1)
+    return emitOpError() << "expected positive denom and active, got " << denom << " and "
+                         << active;
+  // table_c3
+  if (!getElem().isF64() && !getElem().isF32())
+    return emitOpError() << "expected elem f64 or f32, got " << getElem();
+  return success();
+}
+
+/// The memory is exactly `expected`.
+static LogicalResult verifyMemory(RefOp op, MemRefType expected) {
+  if (op.getMemory().getType() == expected)
+    return success();
+  return op.emitOpError() << "expected memory " << expected << ", got " << op.getMemory().getType();
+}
+
+LogicalResult RefOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  StringRef lane = getLane().value_or("");
+  Operation *target = symbols.lookupNearestSymbolFrom(*this, getSymbolAttr());
+  // ref_c2
+  if (auto weight = dyn_cast_or_null<WeightOp>(target)) {
+    if (getLane())
+      return emitOpError() << "expected no lane of a weight, got \"" << lane << "\"";
+    auto logical = dyn_cast<RankedTensorType>(weight.getType());
+    if (!logical)
+      return emitOpError() << "expected a weight of tensor type, got " << weight.getType();
+    MemRefType plain = MemRefType::get(logical.getShape(), logical.getElementType());
+    return verifyMemory(*this,
+                        weight.getPacked() ? dyn_cast<MemRefType>(*weight.getPacked()) : plain);
+  }
+  // ref_c3
+  if (auto cache = dyn_cast_or_null<CacheOp>(target)) {
+    if (lane != "k" && lane != "v")
+      return emitOpError() << "expected lane \"k\" or \"v\", got \"" << lane << "\"";
+    auto heads = static_cast<int64_t>(cache.getHeads()), dim = static_cast<int64_t>(cache.getDim()),
+         page = static_cast<int64_t>(cache.getPage());
+    bool keys = lane == "k";
+    return verifyMemory(
+        *this, MemRefType::get({ShapedType::kDynamic, heads, keys ? dim : page, keys ? page : dim},
+                               cache.getElem()));
+  }
+  // ref_c4
+  if (auto table = dyn_cast_or_null<TableOp>(target)) {
+    if (lane != "cos_hi" && lane != "sin_hi" && lane != "cos_lo" && lane != "sin_lo")
+      return emitOpError() << "expected lane cos_hi, sin_hi, cos_lo or sin_lo, got \"" << lane
+                           << "\"";
+    return verifyMemory(
+        *this, MemRefType::get({512, static_cast<int64_t>(table.getActive())}, table.getElem()));
+  }
+  // ref_c1
+  return emitOpError() << "expected " << getSymbolAttr()
+                       << " to name a program.weight, program.cache or program.table";
+}

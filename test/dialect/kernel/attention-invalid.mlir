@@ -1,0 +1,207 @@
+// RUN: gemma-opt %s --split-input-file --verify-diagnostics
+
+// paging_c1
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+4 {{expected page >= 1, got 0}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 0, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// paging_c2
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+4 {{expected ring >= 0, got -1}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = -1> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c1: rank
+kernel.func @k(%q: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected q and out of [T, heads, D] floats, got 'memref<?x64xf32>'}}
+    kernel.attention block %j q(%q : memref<?x64xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c1: shape
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x2x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected q and out of the same heads and D, got 'memref<?x4x16xf32>' and 'memref<?x2x16xf32>'}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x2x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c2: keys not transposed
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected caches [pages, kvHeads, 16, 8] and [pages, kvHeads, 8, 16], got 'memref<?x2x8x16xbf16>' and 'memref<?x2x8x16xbf16>'}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x8x16xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c3
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x3x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x3x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected KV heads that divide 4 heads, got 3}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x3x16x8xbf16>)
+      v(%v : memref<?x3x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c4: rank 1
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?x1xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected row_starts, seq_lens and slots of rank 1, got 'memref<?x1xi32>'}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?x1xi32>, memref<?x1xi32>, memref<?x1xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c4: rank 2
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a page_table of rank 2, got 'memref<?xi32>'}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c5: tile
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected query_tile >= 1 and window >= 0, got 0 and 16}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 0 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c5: scale
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a finite scale, got 0x7FF0000000000000}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 0x7FF0000000000000 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c6: too small
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a window that 2 pages of 8 hold, got 17}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 17 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c6: no window
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a window that 2 pages of 8 hold, got 0}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 0 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c7
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected to accumulate in f32 or f64, got 'bf16'}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate bf16
+  }
+  kernel.return
+}

@@ -1,0 +1,168 @@
+// RUN: gemma-opt %s --split-input-file --verify-diagnostics
+
+// contract_c1
+kernel.func @k(%x: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected act and out of [T, N] floats with static N, got 'memref<?x4x16xf32>'}}
+  kernel.contract act(%x : memref<?x4x16xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c2: columns
+kernel.func @k(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected a weight packed in panels of 16 with 96 columns, got 'memref<6x32x16x2xbf16>'}}
+  kernel.contract act(%x : memref<?x96xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c2: pairs of wide elements
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected a weight packed in panels of 16 with 64 columns, got 'memref<6x32x16x2xf32>'}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xf32>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c2: not packed
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<96x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected a weight packed in panels of 16 with 64 columns, got 'memref<96x64xbf16>'}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<96x64xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c3
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected positive panels and row_tile, got 2 and 0}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 0 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c3: pair
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected pairs of panels, got 3 of 6}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 3 row_tile 8 pair {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c4
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x97xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected out of at most the rows of 6 panels, got 97 columns}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x97xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c4: pair
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected out of at most the rows of 3 panels, got 96 columns}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 pair {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c5: arguments
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected an epilogue of 1 f32 or f64, got ('bf16')}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: bf16):
+    kernel.yield %sum : bf16
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c5: pair
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x48xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected an epilogue of 2 f32 or f64, got ('f32')}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x48xf32>) extent <T> panels 2 row_tile 8 pair {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c5: yield
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected the epilogue to yield one 'f32'}}
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    kernel.yield
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c6
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.contract act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+  ^bb0(%sum: f32):
+    // expected-error @+1 {{cannot be in the epilogue of a kernel.contract}}
+    %t = tensor.splat %sum : tensor<4xf32>
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}

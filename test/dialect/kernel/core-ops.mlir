@@ -1,0 +1,52 @@
+// RUN: gemma-opt %s --verify-roundtrip
+
+// Contractions, alone and of gate and up side by side.
+kernel.func @contract(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x63x16xf32> {kernel.access = #kernel.access<read>},
+                      %narrow: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>},
+                      %z: memref<?x48xbf16> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (3)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
+      out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+    kernel.contract block %j act(%x : memref<?x63xf32>) weight(%narrow : memref<6x32x16x2xbf16>)
+      out(%z : memref<?x48xbf16>) extent <R> panels 2 row_tile 4 pair {
+    ^bb0(%gate: f64, %up: f64):
+      %0 = math.tanh %gate : f64
+      %1 = arith.mulf %0, %up : f64
+      kernel.yield %1 : f64
+    }
+  }
+  kernel.return
+}
+
+// Attention over a ring and over pages.
+kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+                       %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+                       %row_starts: memref<?xi32> {kernel.access = #kernel.access<read>}, %seq_lens: memref<?xi32> {kernel.access = #kernel.access<read>},
+                       %slots: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>})
+    grid affine_map<()[T, B, Q, S, R] -> ((T floordiv 8 + B) * 2)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 0 scale 0.25 paging <page = 8, ring = 0> accumulate f64
+  }
+  kernel.return
+}
+
+kernel.func @top(%x: memref<?x512xf32> {kernel.access = #kernel.access<read>}, %values: memref<?x4xf32> {kernel.access = #kernel.access<write>},
+                 %ids: memref<?x4xi32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (R)> {
+  kernel.grid %j {
+    kernel.topk block %j ins(%x : memref<?x512xf32>)
+      outs(%values, %ids : memref<?x4xf32>, memref<?x4xi32>) k 4
+  }
+  kernel.return
+}

@@ -1,0 +1,90 @@
+// RUN: gemma-opt %s --split-input-file --verify-diagnostics
+
+// func_c1
+// expected-error @+1 {{expected a grid of 0 dimensions, 5 symbols and 1 result, got 1, 4 and 1}}
+kernel.func @k() grid affine_map<(d)[T, B, Q, S] -> (T)> {
+  kernel.return
+}
+
+// -----
+
+// func_c2: not a memref
+// expected-error @+1 {{expected argument 0 to be a memref of which only the first dimension is dynamic, got 'f32'}}
+kernel.func @k(%x: f32 {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.return
+}
+
+// -----
+
+// func_c2: a dynamic row
+// expected-error @+1 {{expected argument 0 to be a memref of which only the first dimension is dynamic, got 'memref<4x?xf32>'}}
+kernel.func @k(%x: memref<4x?xf32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.return
+}
+
+// -----
+
+// func_c3
+// expected-error @+1 {{expected kernel.access on argument 1}}
+kernel.func @k(%x: memref<4xf32> {kernel.access = #kernel.access<read>}, %y: memref<4xf32>) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.return
+}
+
+// -----
+
+// func_c4
+// expected-error @+1 {{expected one kernel.grid, got 2}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %i {
+  }
+  kernel.grid %j {
+  }
+  kernel.return
+}
+
+// -----
+
+// func_c5
+// expected-error @+1 {{expected to end with kernel.return}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.yield
+}
+
+// -----
+
+// func_c6: read
+kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<write>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{reads argument 0 of the kernel, which is declared write}}
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
+    ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return
+}
+
+// -----
+
+// func_c6: write
+kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{writes argument 1 of the kernel, which is declared read}}
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
+    ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return
+}
+
+// -----
+
+// grid_c1
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected one block argument, an index}}
+  "kernel.grid"() ({
+    "kernel.end"() : () -> ()
+  }) : () -> ()
+  kernel.return
+}

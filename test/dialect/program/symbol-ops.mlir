@@ -1,0 +1,19 @@
+// RUN: gemma-opt %s --verify-roundtrip
+
+// Weights in every layout: as stored, in panels, in pairs of k, gate and up side by side with the
+// halves padded; caches of both kinds; angle tables.
+program.weight @norm : tensor<96xf32> from ["norm.weight"]
+program.weight @plain : tensor<96x63xf16> from ["w"] layout <panel = 0, kpack = 1, interleave = 1>
+  packed memref<96x63xf16>
+program.weight @vector : tensor<96xf32> from ["w"] layout <panel = 0, kpack = 1, interleave = 1>
+  packed memref<96xf32>
+program.weight @panels : tensor<97x63xf32> from ["w"] layout <panel = 16, kpack = 1, interleave = 1>
+  packed memref<7x63x16xf32>
+program.weight @l3.qkv : tensor<8192x3840xbf16> from ["q", "k", "v"]
+  layout <panel = 16, kpack = 2, interleave = 1> packed memref<512x1920x16x2xbf16>
+program.weight @gate_up : tensor<72x63xbf16> from ["gate", "up"]
+  layout <panel = 16, kpack = 2, interleave = 2> packed memref<6x32x16x2xbf16>
+program.cache @c3 ring heads 8 dim 256 elem bf16 window 1024 page 16 {ring_pages = 96}
+program.cache @c4 ring heads 8 dim 256 elem f64 window 1024 page 16
+program.cache @c5 paged heads 1 dim 512 elem f32 window 0 page 16
+program.table @angles theta 1.0e4 denom 256 active 128 elem f32
