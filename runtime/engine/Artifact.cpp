@@ -126,8 +126,11 @@ static std::string identityPart(const Artifact &artifact) {
 
 static std::string hintPart(const Artifact &artifact) {
   json files = json::array();
-  for (const CheckpointFile &file : artifact.checkpointFiles)
-    files.push_back({{"name", file.name}, {"size", file.size}, {"headerHash", file.headerHash}});
+  for (const RecordedFile &file : artifact.checkpointFiles)
+    files.push_back({{"name", file.name},
+                     {"size", file.size},
+                     {"headerHash", file.headerHash},
+                     {"contentHash", file.contentHash}});
   std::string text =
       dump({{"checkpointFolder", artifact.checkpointFolder}, {"checkpointFiles", files}});
   return hashHex(text) + text;
@@ -360,7 +363,7 @@ private:
       JsonObject entry(item, where, "checkpointFiles", problems);
       artifact.checkpointFiles.push_back(
           {text(entry, "name"), uint64_t(entry.requiredInteger("size", {0, INT64_MAX}).value_or(0)),
-           text(entry, "headerHash")});
+           text(entry, "headerHash"), text(entry, "contentHash")});
     }
     return problems.empty() ? Status() : Status(problems.error());
   }

@@ -22,7 +22,6 @@
 #pragma once
 
 #include "runtime/abi/Program.h"
-#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/GenerationConfig.h"
 #include "runtime/support/Status.h"
 
@@ -45,6 +44,16 @@ struct HostObject {
   bool operator==(const HostObject &) const = default;
 };
 
+/// A weight file as it was at compile time.
+struct RecordedFile {
+  std::string name; ///< relative to the folder
+  uint64_t size = 0;
+  std::string headerHash;  ///< XXH3-128 of the safetensors header
+  std::string contentHash; ///< of the whole file; empty if it was not read
+
+  bool operator==(const RecordedFile &) const = default;
+};
+
 struct Artifact {
   Program program;
   std::string modelName; ///< for people
@@ -62,7 +71,7 @@ struct Artifact {
 
   // Outside the identity:
   std::string checkpointFolder; ///< a hint
-  std::vector<CheckpointFile> checkpointFiles;
+  std::vector<RecordedFile> checkpointFiles;
 
   /// 32 hex digits; set by readArtifact().
   std::string identity;

@@ -1,0 +1,174 @@
+// Memory of a context: allocation, addresses, sequences. Step.cpp runs it.
+#include "runtime/engine/Context.h"
+
+#include "runtime/abi/ProgramSizes.h"
+#include "runtime/checkpoint/Widen.h"
+#include "runtime/engine/AngleTables.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace gemma {
+
+Context::Context(std::shared_ptr<const Model> model, const MemoryPlan &plan)
+    : shared(std::move(model)), memoryPlan(plan), pool(unsigned(plan.threads)) {}
+
+Context::~Context() = default;
+
+Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> model,
+                                                   const ContextOptions &options) {
+  MemoryRequest request;
+  request.context = options.context;
+  request.batch = options.batch;
+  request.threads = options.threads ? options.threads : WorkerPool::availableThreads();
+  Expected<MemoryPlan> plan = planMemory(model->program(), request);
+  if (!plan)
+    return plan.status();
+  if (Status status = checkMemory(plan->contextBytes(), *plan); !status)
+    return status;
+  std::unique_ptr<Context> context(new Context(std::move(model), *plan));
+  const char *poison = std::getenv("GEMMA_POISON");
+  context->poison = options.poison || (poison && std::strcmp(poison, "1") == 0);
+  if (Status status = context->allocate(); !status)
+    return status;
+  context->bindArguments();
+  return context;
+}
+
+Status Context::allocate() {
+  Expected<PageMemory> pages = PageMemory::allocate(memoryPlan.contextBytes(), "a context");
+  if (!pages)
+    return pages.status();
+  memory = std::move(*pages);
+  const Program &program = shared->program();
+  uint64_t used = 0;
+  // planMemory() has found that none of these sizes overflows.
+  auto take = [&](uint64_t bytes) {
+    std::byte *place = memory.data() + used;
+    used += *alignedBytes(bytes);
+    return place;
+  };
+  for (size_t i = 0; i < stepInputCount; ++i)
+    inputs.push_back(take(4 * uint64_t(stepInputEntries(StepInput(i), program))));
+  for (const OutputPlan &output : program.outputs)
+    outputs.push_back(take(*outputBytes(output, program.limits)));
+  uint64_t scratchBytes = 0;
+  for (const KernelPlan &kernel : program.kernels)
+    scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
+  scratchStride = *alignedBytes(scratchBytes);
+  scratch = take(scratchStride * uint64_t(memoryPlan.threads));
+  arena = take(memoryPlan.activations);
+  int64_t sequencePages = (memoryPlan.context + 15) / 16;
+  for (const CachePlan &cache : program.caches) {
+    uint64_t pageCount =
+        uint64_t(memoryPlan.batch * (cache.ring ? cache.ringPages : sequencePages));
+    for (int lane = 0; lane < 2; ++lane)
+      lanes.push_back(take(*lanePageBytes(cache) * pageCount));
+    if (cache.ring)
+      ringPages = cache.ringPages;
+  }
+  if (used != memory.size())
+    return internalError("a context takes " + std::to_string(used) + " bytes, the plan said " +
+                         std::to_string(memory.size()));
+  // Lower numbers are given out first.
+  for (int64_t slot = memoryPlan.batch; slot-- > 0;)
+    freeSlots.push_back(int32_t(slot));
+  for (int64_t page = memoryPlan.batch * sequencePages; page-- > 0;)
+    freePages.push_back(int32_t(page));
+  sequences.resize(size_t(memoryPlan.batch));
+  return {};
+}
+
+void *Context::address(const LaunchArgument &argument) const {
+  using Kind = LaunchArgument::Kind;
+  const Program &program = shared->program();
+  const std::byte *base = nullptr;
+  switch (argument.kind) {
+  case Kind::Buffer:
+    base = arena;
+    break;
+  case Kind::Weight:
+    base = shared->weight(argument.index);
+    break;
+  case Kind::Cache:
+    base = lanes[size_t(argument.index) * 2 + (argument.name == "v")];
+    break;
+  case Kind::Table:
+    for (size_t lane = 0; lane < 4; ++lane)
+      if (angleLaneNames[lane] == argument.name)
+        base = shared->tableLane(argument.index, lane);
+    break;
+  case Kind::Input:
+    base = inputs[size_t(*stepInputFromName(argument.name))];
+    break;
+  case Kind::Output:
+    for (size_t i = 0; i < program.outputs.size(); ++i)
+      if (program.outputs[i].name == argument.name)
+        base = outputs[i];
+    break;
+  }
+  // Kernels write only what checkProgram() found writable.
+  return const_cast<std::byte *>(base) + argument.offset;
+}
+
+void Context::bindArguments() {
+  for (const Variant &variant : shared->program().variants) {
+    auto &launches = arguments.emplace_back();
+    for (const Launch &launch : variant.launches) {
+      auto &addresses = launches.emplace_back();
+      for (const LaunchArgument &argument : launch.arguments)
+        addresses.push_back(address(argument));
+    }
+  }
+}
+
+Expected<std::unique_ptr<Sequence>> Context::newSequence() {
+  if (freeSlots.empty())
+    return badInput("expected at most " + std::to_string(memoryPlan.batch) +
+                    " sequences at the same time, got one more");
+  int32_t slot = freeSlots.back();
+  freeSlots.pop_back();
+  std::unique_ptr<Sequence> sequence(new Sequence(*this, slot));
+  sequences[size_t(slot)] = sequence.get();
+  return sequence;
+}
+
+std::optional<OutputView> Context::output(std::string_view name) const {
+  const std::vector<OutputPlan> &plans = shared->program().outputs;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].name != name)
+      continue;
+    OutputView view;
+    view.type = plans[i].type;
+    view.rows = plans[i].extent == 'T' ? last.tokens : last.logitRows;
+    view.rowElements = 1;
+    for (int64_t size : plans[i].shape)
+      view.rowElements *= size;
+    view.data = outputs[i];
+    return view;
+  }
+  return std::nullopt;
+}
+
+void OutputView::copyRow(int64_t row, std::span<double> out) const {
+  size_t rowBytes = size_t(rowElements) * byteWidth(type);
+  widen(type, {data + size_t(row) * rowBytes, rowBytes}, 0, out);
+}
+
+std::span<const std::byte> Context::cacheLane(size_t cache, std::string_view lane) const {
+  const CachePlan &plan = shared->program().caches[cache];
+  int64_t pages = plan.ring ? plan.ringPages : (memoryPlan.context + 15) / 16;
+  return {lanes[cache * 2 + (lane == "v")],
+          size_t(*lanePageBytes(plan)) * size_t(memoryPlan.batch * pages)};
+}
+
+int64_t Context::pageOf(const Sequence &sequence, int64_t position, bool ring) const {
+  int64_t page = position / 16;
+  return ring ? sequence.slot * ringPages + page % ringPages
+              : int64_t(sequence.pages[size_t(page)]);
+}
+
+int32_t *Context::input(size_t index) const { return reinterpret_cast<int32_t *>(inputs[index]); }
+
+} // namespace gemma

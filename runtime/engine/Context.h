@@ -1,0 +1,170 @@
+// Running a model: a Context has the memory of one step and the caches of its sequences.
+#pragma once
+
+#include "runtime/device/WorkerPool.h"
+#include "runtime/engine/MemoryPlan.h"
+#include "runtime/engine/Model.h"
+#include "runtime/support/Memory.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace gemma {
+
+class Context;
+class CachePoison;
+
+struct ContextOptions {
+  int64_t context = 0;  ///< positions of a sequence; 0: the program's limit
+  int64_t batch = 0;    ///< sequences at the same time; 0: the program's limit
+  unsigned threads = 0; ///< 0: the cores this process may use
+  /// For tests: before every step, everything that kernels must not read (arena, scratch, outputs,
+  /// cache places outside of what the new tokens may see) is filled with NaN. Taking tokens back is
+  /// then refused. Also set by GEMMA_POISON=1.
+  bool poison = false;
+};
+
+/// One sequence of tokens with its place in the caches, which it returns when it dies. Belongs to
+/// one Context, which must outlive it.
+class Sequence {
+public:
+  ~Sequence();
+  Sequence(const Sequence &) = delete;
+  Sequence &operator=(const Sequence &) = delete;
+
+  /// Tokens in the caches.
+  int64_t length() const { return tokens; }
+  /// How many more there is room for.
+  int64_t room() const;
+
+  /// Takes back tokens until `length` are left. Possible as far as the sliding layers still have
+  /// the window of the next token: at most maxChunk below the most tokens there ever were.
+  /// length = 0 is always possible. More is an error that changes nothing.
+  Status truncate(int64_t length);
+
+private:
+  friend class Context;
+  friend class CachePoison;
+  Sequence(Context &context, int32_t slot) : context(context), slot(slot) {}
+
+  Context &context;
+  int32_t slot;
+  int64_t tokens = 0;
+  int64_t highWater = 0;      ///< most tokens since the sequence was last empty
+  std::vector<int32_t> pages; ///< of 16 positions, in order
+};
+
+/// For which of a row's new tokens a step gives logits.
+enum class LogitsWanted : uint8_t { None, Last, All };
+
+/// A row of a step: new tokens of one sequence.
+struct StepRow {
+  Sequence *sequence = nullptr;
+  std::span<const int32_t> tokens;
+  LogitsWanted logits = LogitsWanted::Last;
+};
+
+/// An output of the last step; valid until the next one.
+struct OutputView {
+  ScalarType type = ScalarType::F32;
+  int64_t rows = 0;
+  int64_t rowElements = 0;
+  const std::byte *data = nullptr; ///< [rows, rowElements]
+
+  /// Row `row`, exactly.
+  void copyRow(int64_t row, std::span<double> out) const;
+};
+
+/// What a step did.
+struct StepResult {
+  int64_t tokens = 0;    ///< T
+  int64_t logitRows = 0; ///< R
+  size_t variant = 0;    ///< index of the program's variant that ran
+  /// The first logit row of each of the step's rows (its own number of rows follows from what it
+  /// wanted); meaningless for None.
+  std::vector<int64_t> firstLogitRow;
+};
+
+/// Told of each chunk of a long input: the index of its first token with logits within the input.
+using ChunkResult = std::function<Status(int64_t firstToken, const StepResult &result)>;
+
+class Context {
+public:
+  /// Allocates what the plan says, once; refused with the numbers if it does not fit.
+  static Expected<std::unique_ptr<Context>> create(std::shared_ptr<const Model> model,
+                                                   const ContextOptions &options);
+  ~Context();
+
+  const Model &model() const { return *shared; }
+  const MemoryPlan &plan() const { return memoryPlan; }
+  unsigned threads() const { return pool.threads(); }
+  /// Most tokens of a sequence.
+  int64_t contextLength() const { return memoryPlan.context; }
+
+  /// An empty sequence; refused if there are as many as the batch allows.
+  Expected<std::unique_ptr<Sequence>> newSequence();
+
+  /// Appends each row's tokens to its sequence and computes the outputs. Everything is checked
+  /// first: a refused step changes nothing. Refused: no rows, more rows than the batch, a row
+  /// without tokens, one sequence in two rows, more than maxChunk tokens or maxLogitRows logit rows
+  /// together, a token id outside the vocabulary, a full context.
+  Expected<StepResult> step(std::span<const StepRow> rows);
+
+  /// Appends any number of tokens that the context has room for, in steps of at most `chunk` tokens
+  /// (0: as many as the program allows). `onLogits` is told after every step that made logits; they
+  /// are in output("logits"). If it fails, the tokens so far stay appended.
+  Status extend(Sequence &sequence, std::span<const int32_t> tokens, LogitsWanted wanted,
+                const ChunkResult &onLogits, int64_t chunk = 0);
+
+  /// The output of that name from the last step, or nothing if the program has none.
+  std::optional<OutputView> output(std::string_view name) const;
+
+  /// A lane ("k", "v") of a cache: all its bytes, for tests.
+  std::span<const std::byte> cacheLane(size_t cache, std::string_view lane) const;
+  /// The page of each cache of that kind that holds a position of a sequence, for tests.
+  int64_t pageOf(const Sequence &sequence, int64_t position, bool ring) const;
+
+private:
+  friend class Sequence;
+  friend class CachePoison;
+
+  Context(std::shared_ptr<const Model> model, const MemoryPlan &plan);
+  Status allocate();
+  void bindArguments();
+  void *address(const LaunchArgument &argument) const;
+  Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
+  Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
+  void fillInputs(std::span<const StepRow> rows, StepResult &result);
+  void runLaunches(size_t variant, const GemmaSizes &sizes, const std::vector<uint64_t> &grids);
+  void poisonMemory();
+  int32_t *input(size_t index) const;
+
+  std::shared_ptr<const Model> shared;
+  MemoryPlan memoryPlan;
+  WorkerPool pool;
+  bool poison = false;
+  int64_t ringPages = 0; ///< of a sequence; 0 if no cache is a ring
+
+  PageMemory memory; ///< everything below lies in it
+  std::byte *arena = nullptr;
+  std::byte *scratch = nullptr; ///< of worker 0; the others follow
+  uint64_t scratchStride = 0;
+  std::vector<std::byte *> outputs;
+  std::vector<std::byte *> inputs;
+  std::vector<std::byte *> lanes; ///< k and v of each cache
+
+  /// Of each variant, of each launch: the addresses of its arguments.
+  std::vector<std::vector<std::vector<void *>>> arguments;
+
+  std::vector<int32_t> freeSlots;
+  std::vector<int32_t> freePages;
+  std::vector<Sequence *> sequences; ///< by slot; null if free
+  StepResult last;
+};
+
+} // namespace gemma

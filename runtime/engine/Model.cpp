@@ -1,0 +1,83 @@
+#include "runtime/engine/Model.h"
+
+#include "runtime/abi/ProgramSizes.h"
+#include "runtime/device/HostDevice.h"
+#include "runtime/device/WorkerPool.h"
+#include "runtime/engine/AngleTables.h"
+
+namespace gemma {
+
+Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Checkpoint &checkpoint,
+                                                   const ModelOptions &options) {
+  std::shared_ptr<Model> model(new Model);
+  model->content = std::move(artifact);
+  MemoryRequest request = options.memory;
+  Expected<MemoryPlan> plan = planMemory(model->program(), request);
+  if (!plan)
+    return plan.status();
+  if (Status status = checkMemory(plan->total(), *plan); !status)
+    return status;
+  if (Status status = model->loadKernels(); !status)
+    return status;
+  if (Status status = model->makeTables(); !status)
+    return status;
+  unsigned threads = options.threads ? options.threads : WorkerPool::availableThreads();
+  Expected<WeightArena> weights =
+      WeightArena::pack(model->program(), checkpoint, int(threads), options.progress);
+  if (!weights)
+    return weights.status();
+  model->weights = std::move(*weights);
+  if (model->bytes() != plan->modelBytes())
+    return internalError("weights and tables take " + std::to_string(model->bytes()) +
+                         " bytes, the plan said " + std::to_string(plan->modelBytes()));
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Status Model::loadKernels() {
+  std::vector<IsaCandidate> candidates;
+  for (const HostObject &host : content.objects)
+    candidates.push_back({host.name, host.features});
+  Expected<size_t> choice = chooseIsa(candidates);
+  if (!choice)
+    return choice.status();
+  HostObject &chosen = content.objects[*choice];
+  isaName = chosen.name;
+  Expected<KernelObject> loaded = KernelObject::load(chosen.bytes, "object " + chosen.name);
+  if (!loaded)
+    return loaded.status();
+  object = std::move(*loaded);
+  for (const KernelPlan &plan : program().kernels) {
+    Expected<GemmaKernel> kernel = object.kernel(plan.name);
+    if (!kernel)
+      return kernel.status();
+    kernels.push_back(*kernel);
+  }
+  return {};
+}
+
+Status Model::makeTables() {
+  uint64_t total = 0;
+  for (const TablePlan &table : program().tables)
+    for (size_t lane = 0; lane < 4; ++lane) {
+      tableOffsets.push_back(total);
+      std::optional<uint64_t> lengthened = tableLaneBytes(table);
+      std::optional<uint64_t> end =
+          addBytes(total, lengthened ? alignedBytes(*lengthened) : std::nullopt);
+      if (!end)
+        return internalError("angle tables: more than 63 bits of bytes");
+      total = *end;
+    }
+  Expected<PageMemory> memory = PageMemory::allocate(total, "angle tables");
+  if (!memory)
+    return memory.status();
+  tables = std::move(*memory);
+  for (size_t index = 0; index < program().tables.size(); ++index) {
+    const TablePlan &table = program().tables[index];
+    for (size_t lane = 0; lane < 4; ++lane)
+      fillAngleLane(table, lane,
+                    {tables.data() + tableOffsets[index * 4 + lane], *tableLaneBytes(table)});
+  }
+  return {};
+}
+
+} // namespace gemma

@@ -1,0 +1,228 @@
+// One step: check everything, then fill the inputs, then run the launches.
+#include "runtime/abi/ProgramSizes.h"
+#include "runtime/engine/Context.h"
+#include "runtime/engine/Poison.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gemma {
+
+static int64_t logitRowsOf(const StepRow &row) {
+  switch (row.logits) {
+  case LogitsWanted::None:
+    return 0;
+  case LogitsWanted::Last:
+    return 1;
+  case LogitsWanted::All:
+    return int64_t(row.tokens.size());
+  }
+  return 0;
+}
+
+static Error tooMany(const char *what, int64_t most, int64_t got) {
+  return badInput(std::string("step: expected at most ") + std::to_string(most) + " " + what +
+                  ", got " + std::to_string(got));
+}
+
+Status Context::check(std::span<const StepRow> rows, GemmaSizes &sizes) const {
+  const Program &program = shared->program();
+  const ProgramLimits &limits = program.limits;
+  if (rows.empty())
+    return badInput("step: expected at least one row, got none");
+  if (int64_t(rows.size()) > memoryPlan.batch)
+    return tooMany("rows", memoryPlan.batch, int64_t(rows.size()));
+  sizes = {};
+  sizes.sequences = int64_t(rows.size());
+  int64_t pagesNeeded = 0;
+  for (size_t b = 0; b < rows.size(); ++b) {
+    const StepRow &row = rows[b];
+    if (!row.sequence || &row.sequence->context != this)
+      return badInput("step: row " + std::to_string(b) + " has no sequence of this context");
+    for (size_t other = 0; other < b; ++other)
+      if (rows[other].sequence == row.sequence)
+        return badInput("step: rows " + std::to_string(other) + " and " + std::to_string(b) +
+                        " have the same sequence");
+    int64_t count = int64_t(row.tokens.size());
+    if (count == 0)
+      return badInput("step: row " + std::to_string(b) + ": expected at least one token, got none");
+    if (count > limits.maxChunk - sizes.tokens)
+      return tooMany("new tokens", limits.maxChunk, sizes.tokens + count);
+    if (count > row.sequence->room())
+      return badInput("context full: " + std::to_string(row.sequence->tokens) + " tokens and " +
+                      std::to_string(count) + " new ones, expected at most " +
+                      std::to_string(contextLength()));
+    for (int32_t token : row.tokens)
+      if (token < 0 || token >= program.config.vocab)
+        return badInput("token id: expected 0 to " + std::to_string(program.config.vocab - 1) +
+                        ", got " + std::to_string(token));
+    int64_t length = row.sequence->tokens + count;
+    pagesNeeded += (length + 15) / 16 - int64_t(row.sequence->pages.size());
+    sizes.tokens += count;
+    sizes.longestRun = std::max(sizes.longestRun, count);
+    sizes.longestSeq = std::max(sizes.longestSeq, length);
+    sizes.logitRows += logitRowsOf(row);
+  }
+  if (sizes.logitRows > limits.maxLogitRows)
+    return tooMany("logit rows", limits.maxLogitRows, sizes.logitRows);
+  if (pagesNeeded > int64_t(freePages.size()))
+    return tooMany("more pages of 16 positions", int64_t(freePages.size()), pagesNeeded);
+  return {};
+}
+
+Expected<size_t> Context::chooseVariant(const GemmaSizes &sizes,
+                                        std::vector<uint64_t> &grids) const {
+  StepSizes values = {sizes.tokens, sizes.sequences, sizes.longestRun, sizes.longestSeq,
+                      sizes.logitRows};
+  const Program &program = shared->program();
+  for (size_t v = 0; v < program.variants.size(); ++v) {
+    const Variant &variant = program.variants[v];
+    if (!std::all_of(variant.conditions.begin(), variant.conditions.end(),
+                     [&](const SizeCondition &condition) { return condition.holds(values); }))
+      continue;
+    // A kernel is launched once a layer: its grid is the same each time.
+    std::vector<int64_t> known(program.kernels.size(), -1);
+    for (const Launch &launch : variant.launches) {
+      int64_t &grid = known[size_t(launch.kernel)];
+      if (grid < 0) {
+        std::optional<int64_t> value = program.kernels[size_t(launch.kernel)].grid.evaluate(values);
+        if (!value || *value < 0)
+          return badInput("kernel " + program.kernels[size_t(launch.kernel)].name +
+                          ": its grid has no size for this step");
+        grid = *value;
+      }
+      grids.push_back(uint64_t(grid));
+    }
+    return v;
+  }
+  return badInput(
+      "the artifact has no variant for T=" + std::to_string(sizes.tokens) +
+      " B=" + std::to_string(sizes.sequences) + " Q=" + std::to_string(sizes.longestRun) +
+      " S=" + std::to_string(sizes.longestSeq) + " R=" + std::to_string(sizes.logitRows));
+}
+
+void Context::fillInputs(std::span<const StepRow> rows, StepResult &result) {
+  int32_t *tokens = input(size_t(StepInput::Tokens));
+  int32_t *positions = input(size_t(StepInput::Positions));
+  int32_t *ring = input(size_t(StepInput::RingPages));
+  int32_t *paged = input(size_t(StepInput::Pages));
+  int32_t *rowStarts = input(size_t(StepInput::RowStarts));
+  int32_t *seqLens = input(size_t(StepInput::SeqLens));
+  int32_t *slots = input(size_t(StepInput::Slots));
+  int32_t *pageTable = input(size_t(StepInput::PageTable));
+  int32_t *logitRows = input(size_t(StepInput::LogitRows));
+  int64_t stride = shared->program().pagesPerSequence();
+  int64_t t = 0, r = 0;
+  for (size_t b = 0; b < rows.size(); ++b) {
+    Sequence &sequence = *rows[b].sequence;
+    int64_t start = sequence.tokens, count = int64_t(rows[b].tokens.size());
+    while (int64_t(sequence.pages.size()) * 16 < start + count) {
+      sequence.pages.push_back(freePages.back());
+      freePages.pop_back();
+    }
+    rowStarts[b] = int32_t(t);
+    seqLens[b] = int32_t(start + count);
+    slots[b] = sequence.slot;
+    // Entries beyond the sequence's pages are never looked at; 0 is at least a page.
+    int32_t *tableRow = pageTable + int64_t(b) * stride;
+    std::fill(std::copy(sequence.pages.begin(), sequence.pages.end(), tableRow), tableRow + stride,
+              0);
+    result.firstLogitRow.push_back(r);
+    int64_t firstLogit = count - logitRowsOf(rows[b]);
+    for (int64_t i = 0; i < count; ++i, ++t) {
+      tokens[t] = rows[b].tokens[size_t(i)];
+      positions[t] = int32_t(start + i);
+      ring[t] = ringPages ? int32_t(pageOf(sequence, start + i, true)) : 0;
+      paged[t] = int32_t(pageOf(sequence, start + i, false));
+      if (i >= firstLogit)
+        logitRows[r++] = int32_t(t);
+    }
+  }
+  rowStarts[rows.size()] = int32_t(t);
+}
+
+void Context::runLaunches(size_t variant, const GemmaSizes &sizes,
+                          const std::vector<uint64_t> &grids) {
+  const std::vector<Launch> &launches = shared->program().variants[variant].launches;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    GemmaKernel kernel = shared->kernel(launches[i].kernel);
+    GemmaArgs args{&sizes, arguments[variant][i].data()};
+    pool.run(grids[i], [&](uint64_t begin, uint64_t end, unsigned worker) {
+      kernel(&args, begin, end, scratch + worker * scratchStride);
+    });
+  }
+}
+
+void Context::poisonMemory() {
+  std::memset(arena, 0xff, size_t(memoryPlan.activations));
+  std::memset(scratch, 0xff, size_t(scratchStride) * size_t(memoryPlan.threads));
+  const Program &program = shared->program();
+  for (size_t i = 0; i < outputs.size(); ++i)
+    std::memset(outputs[i], 0xff, size_t(*outputBytes(program.outputs[i], program.limits)));
+  CachePoison(*this).fillDeadPlaces();
+}
+
+Expected<StepResult> Context::step(std::span<const StepRow> rows) {
+  GemmaSizes sizes;
+  if (Status status = check(rows, sizes); !status)
+    return status;
+  std::vector<uint64_t> grids;
+  Expected<size_t> variant = chooseVariant(sizes, grids);
+  if (!variant)
+    return variant.status();
+  // From here on nothing can fail.
+  if (poison)
+    poisonMemory();
+  StepResult result;
+  result.tokens = sizes.tokens;
+  result.logitRows = sizes.logitRows;
+  result.variant = *variant;
+  fillInputs(rows, result);
+  runLaunches(*variant, sizes, grids);
+  for (const StepRow &row : rows) {
+    row.sequence->tokens += int64_t(row.tokens.size());
+    row.sequence->highWater = std::max(row.sequence->highWater, row.sequence->tokens);
+  }
+  last = result;
+  return result;
+}
+
+Status Context::extend(Sequence &sequence, std::span<const int32_t> tokens, LogitsWanted wanted,
+                       const ChunkResult &onLogits, int64_t chunk) {
+  const ProgramLimits &limits = shared->program().limits;
+  if (tokens.empty())
+    return badInput("expected at least one token, got none");
+  // What would stop a later chunk is said before the first one.
+  if (int64_t(tokens.size()) > sequence.room())
+    return badInput("context full: " + std::to_string(sequence.length()) + " tokens and " +
+                    std::to_string(tokens.size()) + " new ones, expected at most " +
+                    std::to_string(contextLength()));
+  for (int32_t token : tokens)
+    if (token < 0 || token >= shared->program().config.vocab)
+      return badInput("token id: expected 0 to " +
+                      std::to_string(shared->program().config.vocab - 1) + ", got " +
+                      std::to_string(token));
+  int64_t most = chunk > 0 ? std::min(chunk, limits.maxChunk) : limits.maxChunk;
+  if (wanted == LogitsWanted::All)
+    most = std::min(most, limits.maxLogitRows);
+  if (most < 1)
+    return badInput("the artifact was compiled without logits");
+  for (size_t begin = 0; begin < tokens.size();) {
+    size_t count = std::min(size_t(most), tokens.size() - begin);
+    bool final = begin + count == tokens.size();
+    LogitsWanted here = wanted == LogitsWanted::Last && !final ? LogitsWanted::None : wanted;
+    StepRow row{&sequence, tokens.subspan(begin, count), here};
+    Expected<StepResult> result = step({&row, 1});
+    if (!result)
+      return result.status();
+    if (here != LogitsWanted::None && onLogits) {
+      size_t first = here == LogitsWanted::All ? begin : begin + count - 1;
+      if (Status status = onLogits(int64_t(first), *result); !status)
+        return status;
+    }
+    begin += count;
+  }
+  return {};
+}
+
+} // namespace gemma

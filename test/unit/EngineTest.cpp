@@ -1,0 +1,376 @@
+// The engine on a toy model whose kernels are in kernels/CacheKernels.c, compared with plain loops.
+#include "runtime/abi/ProgramSizes.h"
+#include "runtime/engine/Context.h"
+#include "runtime/support/File.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace gemma;
+
+namespace {
+
+constexpr int64_t hidden = 80, vocab = 515, window = 11, maxContext = 100;
+
+std::filesystem::path checkpointFolder() {
+  return std::filesystem::path(GEMMA_SOURCE_DIR) / "test/data/models/text-only-f32";
+}
+
+Program toyProgram(const ModelConfig &config) {
+  using Op = SizeExpr::Op;
+  using Kind = LaunchArgument::Kind;
+  Program program;
+  program.config = config;
+  program.limits = {maxContext, 3, 8, 8};
+  program.weights = {
+      {"embed", {"embed_tokens.weight"}, {vocab, hidden}, ScalarType::F64, 0, 1, 1, 0},
+      {"head", {"embed_tokens.weight"}, {vocab, hidden}, ScalarType::F64, 16, 2, 1, 0}};
+  for (WeightRecipe &weight : program.weights)
+    weight.bytes = *packedBytes(weight);
+  program.caches = {{"ring", true, 2, 40, window, 16, 2, ScalarType::F64},
+                    {"paged", false, 2, 40, 0, 16, 0, ScalarType::F64}};
+  program.tables = {{"angles", 1.0e4, 20, 10, ScalarType::F64}};
+  program.outputs = {{"logits", ScalarType::F64, {vocab}, 'R'}};
+  SizeExpr tokens{{{Op::Size, 0}}}, logitRows{{{Op::Size, 4}}};
+  std::string hash(32, '0');
+  program.kernels = {{"toy_append", tokens, 0, {0, 0, 0, 0, 0, 1, 1, 1, 1}, hash},
+                     {"toy_attend", tokens, hidden * 8, {0, 0, 0, 0, 0, 0, 1}, hash},
+                     {"toy_logits", logitRows, 0, {0, 0, 0, 1}, hash}};
+  auto input = [](const char *name) { return LaunchArgument{Kind::Input, 0, 0, -1, name}; };
+  auto cache = [](int64_t index, const char *lane) {
+    return LaunchArgument{Kind::Cache, 0, 0, index, lane};
+  };
+  auto weight = [](int64_t index) { return LaunchArgument{Kind::Weight, 0, 0, index, ""}; };
+  LaunchArgument y{Kind::Buffer, 64, 8 * hidden * 8, -1, ""};
+  Variant all;
+  all.name = "all";
+  all.launches = {
+      {0,
+       {input("tokens"), input("positions"), input("ring_pages"), input("pages"), weight(0),
+        cache(0, "k"), cache(0, "v"), cache(1, "k"), cache(1, "v")},
+       {"append"}},
+      {1,
+       {input("row_starts"), input("seq_lens"), input("slots"), input("page_table"), cache(0, "k"),
+        cache(1, "v"), y},
+       {"attend"}},
+      {2,
+       {y, input("logit_rows"), weight(1), LaunchArgument{Kind::Output, 0, 0, -1, "logits"}},
+       {"logits"}}};
+  all.arenaBytes = 64 + y.bytes;
+  Variant few = all;
+  few.name = "few";
+  few.conditions = {
+      {{{{Op::Constant, 1}, {Op::Size, 0}, {Op::Constant, -1}, {Op::Mul, 0}, {Op::Add, 0}}},
+       false}};
+  program.variants = {few, all};
+  return program;
+}
+
+class EngineTest : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    Expected<Checkpoint> checkpoint = Checkpoint::open(checkpointFolder());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    Artifact artifact;
+    artifact.program = toyProgram(checkpoint->config());
+    artifact.objects = {
+        {"baseline",
+         {},
+         *readWholeFile(std::string(GEMMA_TEST_OBJECTS) + "/CacheKernels.so", 1 << 20)}};
+    ModelOptions options;
+    Expected<std::shared_ptr<const Model>> loaded =
+        Model::load(std::move(artifact), *checkpoint, options);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    model = *loaded;
+  }
+  static void TearDownTestSuite() { model.reset(); }
+
+  std::unique_ptr<Context> context(unsigned threads = 2, bool poison = false) {
+    ContextOptions options;
+    options.threads = threads;
+    options.poison = poison;
+    Expected<std::unique_ptr<Context>> made = Context::create(model, options);
+    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+    return made ? std::move(*made) : nullptr;
+  }
+
+  static const double *embedding(int32_t token) {
+    return reinterpret_cast<const double *>(model->weight(0)) + token * hidden;
+  }
+
+  /// The logits after tokens[0..position].
+  static std::vector<double> reference(std::span<const int32_t> tokens, int64_t position) {
+    std::vector<double> y(hidden, 0), logits(vocab);
+    for (int64_t l = 0; l <= position; ++l)
+      for (int64_t h = 0; h < hidden; ++h) {
+        double e = embedding(tokens[size_t(l)])[h];
+        y[size_t(h)] += e;
+        if (l > position - window)
+          y[size_t(h)] += double(l + 1) * e;
+      }
+    for (int64_t v = 0; v < vocab; ++v)
+      for (int64_t h = 0; h < hidden; ++h)
+        logits[size_t(v)] += y[size_t(h)] * embedding(int32_t(v))[h];
+    return logits;
+  }
+
+  static std::vector<double> logitRow(const Context &context, int64_t row) {
+    std::vector<double> out(vocab);
+    context.output("logits")->copyRow(row, out);
+    return out;
+  }
+
+  static void expectClose(const std::vector<double> &got, const std::vector<double> &want,
+                          const std::string &what) {
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-11 * (1 + std::abs(want[i]))) << what << " entry " << i;
+  }
+
+  static std::vector<int32_t> randomTokens(size_t count, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<int32_t> tokens(count);
+    for (int32_t &token : tokens)
+      token = int32_t(random() % vocab);
+    return tokens;
+  }
+
+  static std::shared_ptr<const Model> model;
+};
+
+std::shared_ptr<const Model> EngineTest::model;
+
+TEST_F(EngineTest, ChunksOfAnySizeGiveTheSameLogits) {
+  std::vector<int32_t> tokens = randomTokens(75, 1);
+  for (unsigned threads : {1u, 3u})
+    for (int64_t chunk : {1, 3, 8, 0}) {
+      std::unique_ptr<Context> context = this->context(threads);
+      std::unique_ptr<Sequence> sequence = std::move(*context->newSequence());
+      int64_t seen = 0;
+      Status status = context->extend(
+          *sequence, tokens, LogitsWanted::All,
+          [&](int64_t first, const StepResult &result) -> Status {
+            EXPECT_EQ(first, seen);
+            for (int64_t r = 0; r < result.logitRows; ++r)
+              expectClose(logitRow(*context, r), reference(tokens, first + r),
+                          "position " + std::to_string(first + r));
+            seen += result.logitRows;
+            return {};
+          },
+          chunk);
+      ASSERT_TRUE(status.ok()) << status.error().message;
+      EXPECT_EQ(seen, 75);
+      EXPECT_EQ(sequence->length(), 75);
+    }
+}
+
+TEST_F(EngineTest, RaggedBatchEqualsEachRowAlone) {
+  std::unique_ptr<Context> context = this->context();
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<std::vector<int32_t>> tokens;
+  for (unsigned b = 0; b < 3; ++b) {
+    sequences.push_back(std::move(*context->newSequence()));
+    tokens.push_back(randomTokens(60, 10 + b));
+  }
+  EXPECT_FALSE(context->newSequence().ok());
+  std::vector<size_t> done(3, 0);
+  std::mt19937 random(5);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<StepRow> rows;
+    std::vector<size_t> who;
+    for (size_t b = 0; b < 3; ++b) {
+      size_t count = std::min<size_t>(random() % 3, 60 - done[b]);
+      if (count == 0)
+        continue;
+      LogitsWanted wanted = LogitsWanted(random() % 3);
+      rows.push_back({sequences[b].get(), std::span(tokens[b]).subspan(done[b], count), wanted});
+      who.push_back(b);
+    }
+    if (rows.empty())
+      continue;
+    Expected<StepResult> result = context->step(rows);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->variant, result->tokens == 1 ? 0u : 1u);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      size_t b = who[i], count = rows[i].tokens.size();
+      for (size_t j = 0; j < count; ++j) {
+        bool wanted = rows[i].logits == LogitsWanted::All ||
+                      (rows[i].logits == LogitsWanted::Last && j + 1 == count);
+        if (!wanted)
+          continue;
+        int64_t row =
+            result->firstLogitRow[i] + (rows[i].logits == LogitsWanted::All ? int64_t(j) : 0);
+        expectClose(logitRow(*context, row), reference(tokens[b], int64_t(done[b] + j)), "row");
+      }
+      done[b] += count;
+      EXPECT_EQ(sequences[b]->length(), int64_t(done[b]));
+    }
+  }
+}
+
+TEST_F(EngineTest, DeadPlacesMayHoldNaN) {
+  std::vector<int32_t> tokens = randomTokens(70, 3), other = randomTokens(30, 4);
+  std::unique_ptr<Context> context = this->context(2, true);
+  std::unique_ptr<Sequence> first = std::move(*context->newSequence());
+  std::unique_ptr<Sequence> second = std::move(*context->newSequence());
+  for (size_t at = 0; at < 70; at += 7) {
+    std::vector<StepRow> rows = {
+        {first.get(), std::span(tokens).subspan(at, 7), LogitsWanted::Last}};
+    if (at < 30)
+      rows.push_back({second.get(), std::span(other).subspan(at / 7, 1), LogitsWanted::Last});
+    ASSERT_TRUE(context->step(rows).ok());
+    expectClose(logitRow(*context, 0), reference(tokens, int64_t(at) + 6), "first");
+    if (at < 30)
+      expectClose(logitRow(*context, 1), reference(other, int64_t(at / 7)), "second");
+  }
+  // The poison is there: the place after the last token of a paged cache is NaN.
+  ASSERT_TRUE(context
+                  ->step(std::vector<StepRow>{
+                      {second.get(), std::span(other).subspan(5, 1), LogitsWanted::None}})
+                  .ok());
+  int64_t page = context->pageOf(*first, 69, false);
+  const double *lane = reinterpret_cast<const double *>(context->cacheLane(1, "v").data());
+  EXPECT_TRUE(std::isnan(lane[(page * 2 * 16 + 70 % 16) * 40]));
+  EXPECT_FALSE(first->truncate(60).ok());
+}
+
+TEST_F(EngineTest, TakingBackTokens) {
+  std::vector<int32_t> tokens = randomTokens(70, 6), other = randomTokens(70, 7);
+  std::unique_ptr<Context> context = this->context();
+  std::unique_ptr<Sequence> sequence = std::move(*context->newSequence());
+  ASSERT_TRUE(context->extend(*sequence, std::span(tokens).first(53), LogitsWanted::None, {}).ok());
+  EXPECT_FALSE(sequence->truncate(54).ok());
+  EXPECT_FALSE(sequence->truncate(-1).ok());
+  EXPECT_FALSE(sequence->truncate(44).ok()); // 9 of maxChunk = 8
+  EXPECT_EQ(sequence->length(), 53);
+  ASSERT_TRUE(sequence->truncate(45).ok());
+  std::vector<int32_t> mixed(tokens.begin(), tokens.begin() + 45);
+  mixed.insert(mixed.end(), other.begin(), other.begin() + 20);
+  auto check = [&](std::span<const int32_t> all, size_t from) {
+    Status status =
+        context->extend(*sequence, all.subspan(from), LogitsWanted::All,
+                        [&](int64_t first, const StepResult &r) -> Status {
+                          for (int64_t i = 0; i < r.logitRows; ++i)
+                            expectClose(logitRow(*context, i),
+                                        reference(all, int64_t(from) + first + i), "taken back");
+                          return {};
+                        });
+    ASSERT_TRUE(status.ok()) << status.error().message;
+  };
+  check(std::span(mixed).first(48), 45);
+  // 48 tokens now, but 53 were written: 45 is as far back as it goes.
+  EXPECT_FALSE(sequence->truncate(44).ok());
+  ASSERT_TRUE(sequence->truncate(45).ok());
+  check(mixed, 45);
+  ASSERT_TRUE(sequence->truncate(0).ok());
+  check(std::span(other).first(20), 0);
+}
+
+TEST_F(EngineTest, RefusedStepsChangeNothing) {
+  std::vector<int32_t> tokens = randomTokens(100, 8), bad = {1, 515}, negative = {-1};
+  std::unique_ptr<Context> context = this->context();
+  std::unique_ptr<Sequence> sequence = std::move(*context->newSequence());
+  std::unique_ptr<Sequence> second = std::move(*context->newSequence());
+  ASSERT_TRUE(context->extend(*sequence, std::span(tokens).first(95), LogitsWanted::None, {}).ok());
+  std::vector<std::byte> before(context->cacheLane(1, "k").begin(),
+                                context->cacheLane(1, "k").end());
+  auto refused = [&](std::vector<StepRow> rows) {
+    Expected<StepResult> result = context->step(rows);
+    EXPECT_FALSE(result.ok());
+    EXPECT_EQ(sequence->length(), 95);
+    EXPECT_EQ(second->length(), 0);
+    return result.ok() ? "" : result.error().message;
+  };
+  auto has = [](const std::string &message, const char *part) {
+    return message.find(part) != std::string::npos ? ::testing::AssertionSuccess()
+                                                   : ::testing::AssertionFailure() << message;
+  };
+  std::span<const int32_t> all(tokens);
+  EXPECT_TRUE(has(refused({}), "at least one row"));
+  EXPECT_TRUE(has(refused({{nullptr, all.first(1)}}), "no sequence"));
+  EXPECT_TRUE(has(refused({{sequence.get(), all.first(0)}}), "at least one token"));
+  EXPECT_TRUE(has(refused({{sequence.get(), all.first(1)}, {sequence.get(), all.first(1)}}),
+                  "same sequence"));
+  EXPECT_TRUE(has(refused({{second.get(), all.first(9)}}), "at most 8 new tokens, got 9"));
+  EXPECT_TRUE(has(refused({{second.get(), bad}}), "0 to 514, got 515"));
+  EXPECT_TRUE(has(refused({{second.get(), negative}}), "got -1"));
+  EXPECT_TRUE(
+      has(refused({{second.get(), all.first(2)}, {sequence.get(), all.first(6)}}), "context full"));
+  EXPECT_TRUE(has(refused({{sequence.get(), all.first(1)},
+                           {second.get(), all.first(1)},
+                           {second.get(), all.first(1)},
+                           {second.get(), all.first(1)}}),
+                  "at most 3 rows"));
+  EXPECT_EQ(std::memcmp(before.data(), context->cacheLane(1, "k").data(), before.size()), 0);
+  Status status = context->extend(*sequence, all.first(6), LogitsWanted::Last, {});
+  EXPECT_TRUE(has(status.error().message, "context full"));
+  EXPECT_EQ(sequence->length(), 95);
+  // And the next request works.
+  std::vector<StepRow> rows = {{sequence.get(), all.subspan(95), LogitsWanted::Last}};
+  ASSERT_TRUE(context->step(rows).ok());
+  expectClose(logitRow(*context, 0), reference(tokens, 99), "after refusals");
+  EXPECT_EQ(sequence->room(), 0);
+}
+
+TEST_F(EngineTest, SlotsAndPagesComeBack) {
+  std::unique_ptr<Context> context = this->context();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int32_t> tokens = randomTokens(100, unsigned(round));
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    for (int b = 0; b < 3; ++b) {
+      Expected<std::unique_ptr<Sequence>> sequence = context->newSequence();
+      ASSERT_TRUE(sequence.ok());
+      ASSERT_TRUE(context->extend(**sequence, tokens, LogitsWanted::Last, {}).ok());
+      expectClose(logitRow(*context, 0), reference(tokens, 99), "round");
+      sequences.push_back(std::move(*sequence));
+    }
+  }
+}
+
+TEST_F(EngineTest, MemoryIsExactlyThePlan) {
+  Expected<MemoryPlan> plan = planMemory(model->program(), {48, 2, 3});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->slidingCache, 2u * (2 * 2) * (2 * 40 * 16 * 8));
+  EXPECT_EQ(plan->globalCache, 2u * (2 * 3) * (2 * 40 * 16 * 8));
+  EXPECT_EQ(plan->scratch, 3u * 640);
+  EXPECT_EQ(plan->modelBytes(), model->bytes());
+  EXPECT_FALSE(planMemory(model->program(), {101, 1, 1}).ok());
+  EXPECT_FALSE(planMemory(model->program(), {1, 4, 1}).ok());
+  EXPECT_FALSE(checkMemory(UINT64_MAX, *plan).ok());
+  // A smaller context holds its sequences to it.
+  ContextOptions options;
+  options.context = 20;
+  options.batch = 1;
+  options.threads = 1;
+  std::unique_ptr<Context> small = std::move(*Context::create(model, options));
+  std::unique_ptr<Sequence> sequence = std::move(*small->newSequence());
+  std::vector<int32_t> tokens = randomTokens(21, 1);
+  EXPECT_FALSE(small->extend(*sequence, tokens, LogitsWanted::Last, {}).ok());
+  ASSERT_TRUE(small->extend(*sequence, std::span(tokens).first(20), LogitsWanted::Last, {}).ok());
+  expectClose(logitRow(*small, 0), reference(tokens, 19), "small");
+}
+
+TEST(OpenArtifactWeights, NamesTheFileThatChanged) {
+  Expected<Checkpoint> checkpoint = Checkpoint::open(checkpointFolder());
+  ASSERT_TRUE(checkpoint.ok());
+  Artifact artifact;
+  artifact.program.config = checkpoint->config();
+  EXPECT_FALSE(openArtifactWeights(artifact, "", false).ok());
+  ASSERT_TRUE(recordCheckpoint(artifact, *checkpoint, true).ok());
+  EXPECT_TRUE(openArtifactWeights(artifact, "", true).ok());
+  artifact.checkpointFiles[0].contentHash[0] ^= 1;
+  EXPECT_TRUE(openArtifactWeights(artifact, "", false).ok());
+  Expected<Checkpoint> opened = openArtifactWeights(artifact, "", true);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message.find("content hash"), std::string::npos);
+  artifact.checkpointFiles[0].size += 1;
+  opened = openArtifactWeights(artifact, "", false);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message.find("model.safetensors: changed since"), std::string::npos);
+  EXPECT_TRUE(openArtifactWeights(artifact, checkpointFolder(), false).ok());
+  EXPECT_FALSE(openArtifactWeights(artifact, "/nowhere", false).ok());
+}
+
+} // namespace
