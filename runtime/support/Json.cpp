@@ -65,7 +65,7 @@ bool JsonBuilder::key(string_t &name) {
   return true;
 }
 
-bool JsonBuilder::parse_error(std::size_t position, const std::string &,
+bool JsonBuilder::parse_error(std::size_t, const std::string &,
                               const nlohmann::detail::exception &error) {
   // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."; the quotation of the
   // last token may be long and need not be valid UTF-8.
@@ -74,10 +74,14 @@ bool JsonBuilder::parse_error(std::size_t position, const std::string &,
     what.remove_prefix(end + 2);
   if (size_t end = what.find("; last read"); end != what.npos)
     what = what.substr(0, end);
+  constexpr std::string_view prefix = "parse error at ";
+  bool syntax = what.starts_with(prefix);
+  if (syntax)
+    what.remove_prefix(prefix.size());
   std::string text;
   for (unsigned char c : what.substr(0, 200))
     text += c >= 0x20 && c < 0x7f ? char(c) : '?';
-  return fail("not valid JSON (byte " + std::to_string(position) + "): " + text);
+  return fail((syntax ? "not valid JSON at " : "not valid JSON: ") + text);
 }
 
 bool JsonBuilder::fail(const std::string &message) {
