@@ -46,7 +46,7 @@ template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : state(std::in_place_index<0>, std::move(value)) {}
   Expected(Error error) : state(std::in_place_index<1>, std::move(error)) {}
-  Expected(Status status) : state(std::in_place_index<1>, status.error()) {}
+  Expected(const Status &status) : state(std::in_place_index<1>, status.error()) {}
 
   bool ok() const { return state.index() == 0; }
   explicit operator bool() const { return ok(); }

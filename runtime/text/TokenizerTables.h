@@ -32,7 +32,7 @@ public:
   void setAll() { all = true; }
   void insert(uint32_t left, uint32_t right) {
     if (int l = smallIndex(left), r = smallIndex(right); l >= 0 && r >= 0)
-      small.set(l * 128 + r);
+      small.set(size_t(l) * 128 + r);
     else
       others.insert(uint64_t(left) << 32 | right, true);
   }
@@ -40,7 +40,7 @@ public:
     if (all)
       return true;
     if (int l = smallIndex(left), r = smallIndex(right); l >= 0 && r >= 0)
-      return small.test(l * 128 + r);
+      return small.test(size_t(l) * 128 + r);
     return others.lookup(uint64_t(left) << 32 | right) != nullptr;
   }
 
@@ -53,7 +53,7 @@ private:
   }
 
   bool all = false;
-  std::bitset<128 * 128> small;
+  std::bitset<size_t(128) * 128> small;
   FlatTable<bool> others;
 };
 

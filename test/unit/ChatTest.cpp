@@ -147,7 +147,7 @@ TEST(Chat, NextTurnContinuesTheWholePrompt) {
   for (bool closed : {false, true}) {
     Ids ids = cached;
     if (closed)
-      ids.push_back(*tokenizer.tokenId("<turn|>"));
+      ids.push_back(tokenizer.tokenId("<turn|>").value_or(-1));
     Ids turn = *encodePieces(tokenizer, renderNextTurn(next, closed, format));
     ids.insert(ids.end(), turn.begin(), turn.end());
     EXPECT_EQ(ids, whole);

@@ -76,13 +76,13 @@ TEST(Tokenizer, ControlTokensInTypedTextAreText) {
     EXPECT_FALSE(tokenizer.isControl(id)) << id;
   EXPECT_EQ(tokenizer.decode(ids), text);
   // Added tokens that are plain text are still found.
-  int32_t newlines = *tokenizer.tokenId("\n\n");
+  int32_t newlines = tokenizer.tokenId("\n\n").value_or(-1);
   EXPECT_NE(std::find(ids.begin(), ids.end(), newlines), ids.end());
 }
 
 TEST(Tokenizer, ControlTokensAreKnownByNameToo) {
   const Tokenizer &tokenizer = thinkingTokenizer();
-  int32_t channel = *tokenizer.tokenId("<|channel>");
+  int32_t channel = tokenizer.tokenId("<|channel>").value_or(-1);
   EXPECT_FALSE(tokenizer.isSpecial(channel));
   EXPECT_TRUE(tokenizer.isControl(channel));
   EXPECT_EQ(tokenizer.encode("<|channel>"), Ids{channel});
@@ -91,7 +91,7 @@ TEST(Tokenizer, ControlTokensAreKnownByNameToo) {
 
 TEST(Tokenizer, IllFormedUtf8BecomesByteTokens) {
   const Tokenizer &tokenizer = gemma3Tokenizer();
-  int32_t byte0 = *tokenizer.tokenId("<0x00>");
+  int32_t byte0 = tokenizer.tokenId("<0x00>").value_or(-1);
   // A lone continuation, a lone lead, an overlong slash, a surrogate, above U+10FFFF.
   for (std::string bad :
        {"\x80", "\xE2\x96", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF\xFE"}) {
@@ -110,17 +110,17 @@ TEST(Tokenizer, IllFormedUtf8BecomesByteTokens) {
 }
 
 TEST(Tokenizer, IdsOutsideTheVocabularyStandForNothing) {
-  Ids ids = {-1, kjvTokenizer().vocabSize(), 2147483647, *kjvTokenizer().tokenId("a")};
+  Ids ids = {-1, kjvTokenizer().vocabSize(), 2147483647, kjvTokenizer().tokenId("a").value_or(-1)};
   EXPECT_EQ(kjvTokenizer().decode(ids), "a");
 }
 
 TEST(Tokenizer, PiecesByIdAndName) {
   const Tokenizer &tokenizer = kjvTokenizer();
-  int32_t newline = *tokenizer.tokenId("<0x0A>");
+  int32_t newline = tokenizer.tokenId("<0x0A>").value_or(-1);
   EXPECT_TRUE(tokenizer.isByte(newline));
   EXPECT_EQ(tokenizer.pieceBytes(newline), "\n");
   EXPECT_EQ(tokenizer.tokenName(newline), "<0x0A>");
-  int32_t the = *tokenizer.tokenId("▁the");
+  int32_t the = tokenizer.tokenId("▁the").value_or(-1);
   EXPECT_EQ(tokenizer.pieceBytes(the), " the");
   EXPECT_FALSE(tokenizer.tokenId("no such token"));
 }

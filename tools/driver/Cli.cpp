@@ -6,34 +6,51 @@
 #include <new>
 
 namespace gemma::driver {
+namespace {
 
-int reportError(const CLI::App &app, const Error &error) {
+int report(const char *name, ErrorKind kind, const char *message) {
   std::cout.flush(); // what was printed before the error stays before it
-  std::fprintf(stderr, "%s: error: %s\n", app.get_name().c_str(), error.message.c_str());
-  if (error.kind == ErrorKind::Usage)
-    std::fprintf(stderr, "run %s --help for more information\n", app.get_name().c_str());
-  return static_cast<int>(error.kind);
+  std::fprintf(stderr, "%s: error: %s\n", name, message);
+  if (kind == ErrorKind::Usage)
+    std::fprintf(stderr, "run %s --help for more information\n", name);
+  return static_cast<int>(kind);
 }
 
-int runTool(CLI::App &app, int argc, const char *const *argv, const std::function<Status()> &body) {
+int declareParseRun(const char *name, const char *description, DeclareTool declare, int argc,
+                    const char *const *argv) {
+  CLI::App app(description, name);
+  std::function<Status()> body = declare(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError &error) {
+    return report(name, ErrorKind::Usage, error.what());
+  }
+  if (Status status = body(); !status)
+    return reportError(name, status.error());
+  if (!std::cout.flush())
+    return report(name, ErrorKind::Internal, "cannot write to standard output");
+  return 0;
+}
+
+} // namespace
+
+int reportError(const char *name, const Error &error) {
+  return report(name, error.kind, error.message.c_str());
+}
+
+int runTool(const char *name, const char *description, DeclareTool declare, int argc,
+            const char *const *argv) {
   // The one place where exceptions of libraries end.
   try {
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::Success &help) {
-      return app.exit(help);
-    } catch (const CLI::ParseError &error) {
-      return reportError(app, usage(error.what()));
-    }
-    if (Status status = body(); !status)
-      return reportError(app, status.error());
-    if (!std::cout.flush())
-      return reportError(app, internalError("cannot write to standard output"));
-    return 0;
+    return declareParseRun(name, description, declare, argc, argv);
   } catch (const std::bad_alloc &) {
-    return reportError(app, internalError("out of memory"));
+    return report(name, ErrorKind::Internal, "out of memory");
   } catch (const std::exception &error) {
-    return reportError(app, internalError(error.what()));
+    return report(name, ErrorKind::Internal, error.what());
+  } catch (...) {
+    return report(name, ErrorKind::Internal, "unknown exception");
   }
 }
 

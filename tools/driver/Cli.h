@@ -9,15 +9,20 @@
 
 namespace gemma::driver {
 
-/// Parses the command line into `app`, then calls `body`.
+/// Declares a tool's options in `app` and returns what to do once they are parsed. The options must
+/// live as long as the returned function: let it own them.
+using DeclareTool = std::function<Status()> (*)(CLI::App &app);
+
+/// All of a tool's main(): declares, parses, runs.
 ///
 /// Returns the exit code: 0, or that of the error (1 bad input, 2 usage, 3 internal). Errors go to
-/// stderr as `NAME: error: MESSAGE`, NAME being the app's; a wrong command line is code 2, `--help`
-/// and `--version` print to stdout and are 0. Memory that runs out and exceptions of libraries are
-/// code 3, as is standard output that cannot be written.
-int runTool(CLI::App &app, int argc, const char *const *argv, const std::function<Status()> &body);
+/// stderr as `NAME: error: MESSAGE`; a wrong command line is code 2, `--help` and `--version` print
+/// to stdout and are 0. Memory that runs out and exceptions of libraries are code 3, as is standard
+/// output that cannot be written.
+int runTool(const char *name, const char *description, DeclareTool declare, int argc,
+            const char *const *argv);
 
 /// Prints an error the way runTool does; returns its exit code.
-int reportError(const CLI::App &app, const Error &error);
+int reportError(const char *name, const Error &error);
 
 } // namespace gemma::driver

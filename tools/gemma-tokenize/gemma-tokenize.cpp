@@ -5,8 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,26 +116,31 @@ Status run(const Options &options) {
   return {};
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  std::ios::sync_with_stdio(false);
-  Options options;
-  CLI::App app("Turns text into token ids, or back: a line of standard input in, a line out.",
-               "gemma-tokenize");
-  app.add_option("TOKENIZER", options.tokenizer, "tokenizer.json, or a folder that holds one")
+std::function<Status()> declare(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("TOKENIZER", options->tokenizer, "tokenizer.json, or a folder that holds one")
       ->required();
-  auto *decode = app.add_flag("--decode", options.decode, "ids to text");
-  app.add_flag("--jsonl", options.jsonl,
+  auto *decode = app.add_flag("--decode", options->decode, "ids to text");
+  app.add_flag("--jsonl", options->jsonl,
                "a JSON string a line for text, a JSON array a line for ids: needed for text that "
                "holds line breaks");
-  app.add_flag("--bos", options.bos, "put <bos> before each line's ids")->excludes(decode);
-  app.add_flag("--skip-special", options.skipSpecial, "leave special tokens out of the text")
+  app.add_flag("--bos", options->bos, "put <bos> before each line's ids")->excludes(decode);
+  app.add_flag("--skip-special", options->skipSpecial, "leave special tokens out of the text")
       ->needs(decode);
   app.footer("Examples:\n"
              "  echo 'In the beginning' | gemma-tokenize examples/kjv-mini\n"
              "  echo '[107, 2]' | gemma-tokenize examples/kjv-mini --jsonl --decode\n"
              "Names of special tokens in the text, such as <bos>, become these tokens.\n"
              "Exit codes: 0 ok, 1 bad input (the message names the line), 2 usage, 3 internal.");
-  return driver::runTool(app, argc, argv, [&] { return run(options); });
+  return [options] { return run(*options); };
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::ios::sync_with_stdio(false);
+  return driver::runTool("gemma-tokenize",
+                         "Turns text into token ids, or back: a line of standard input in, a line "
+                         "out.",
+                         declare, argc, argv);
 }
