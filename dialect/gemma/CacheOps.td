@@ -10,7 +10,7 @@ def Gemma_CacheAppendOp : Gemma_Op<"cache_append", [Pure, AllTypesMatch<["cache"
   let description = [{
     The new version holds `k[t]` and `v[t]` at the position of token t of its sequence, and what the
     old one held elsewhere. A version is linear: at most one append consumes it, and nothing reads it
-    then (`gqa_c4`), so that the write can be made in place.
+    then (gqa_c4), so that the write can be made in place.
 
     Constraints:
     - (`cache_append_c1`) no other `cache_append` consumes the same version

@@ -18,12 +18,11 @@ LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       {columnsOf(getY().getType()), columnsOf(getX().getType())});
 }
 
-/// gelu_mul_c1 to c3, silu_mul_c1 to c3
 static LogicalResult verifyGated(Operation *op, Type x, Type y) {
-  // c1, c2
+  // gelu_mul_c1, silu_mul_c1, gelu_mul_c2, silu_mul_c2
   if (failed(verifySameRows(op, x, y)) || failed(verifySameElement(op, x, y)))
     return failure();
-  // c3; divided, because a product could overflow
+  // gelu_mul_c3, silu_mul_c3: divided, because a product could overflow
   if (columnsOf(x) % 2 != 0 || columnsOf(x) / 2 != columnsOf(y))
     return op->emitOpError() << "expected a result of half the " << columnsOf(x) << " columns, got "
                              << columnsOf(y);

@@ -204,7 +204,10 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     ^bb0(%xr: tensor<96xf32>, %wr: tensor<96xf32>):
       %sq = arith.mulf %xr, %xr : tensor<96xf32>
       %ss = kernel.reduce add %sq : tensor<96xf32>
-      ...
+      %s = math.rsqrt %ss : f32
+      %sr = tensor.splat %s : tensor<96xf32>
+      %n = arith.mulf %xr, %sr : tensor<96xf32>
+      %yr = arith.mulf %n, %wr : tensor<96xf32>
       kernel.yield %yr : tensor<96xf32>
     }
     ```
@@ -265,7 +268,7 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     - (`contract_c6`) the epilogue holds elementwise arith and math ops only
 
     ```mlir
-    kernel.contract block %j act(%x : memref<?x64xf32>) weight(%w : memref<6x32x16x2xbf16>)
+    kernel.contract block %j act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
       out(%y : memref<?x96xf32>) extent <T> panels 2 row_tile 8 {
     ^bb0(%sum: f32):
       kernel.yield %sum : f32
@@ -309,11 +312,11 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
     - (`attention_c7`) `accumulate` is f32 or f64
 
     ```mlir
-    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
-      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
       batch(%row_starts, %seq_lens, %slots, %page_table
             : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
-      query_tile 8 window 8 scale 1.0 paging <page = 16, ring = 2> accumulate f32
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
     ```
   }];
   let arguments = (ins Index:$block, AnyMemRef:$q, AnyMemRef:$k_cache, AnyMemRef:$v_cache,

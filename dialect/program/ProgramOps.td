@@ -147,8 +147,7 @@ def Program_VariantOp : Program_Op<"variant", [Symbol, NoTerminator, SingleBlock
 
     ```mlir
     program.variant @decode target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
-      %0 = program.buffer : memref<?x96xf32>
-      ...
+      %0 = program.buffer extent "T" : memref<?x96xf32>
     }
     ```
   }];
@@ -206,7 +205,7 @@ def Program_RefOp : Program_Op<"ref", [Pure, DeclareOpInterfaceMethods<SymbolUse
     - (`ref_c4`) of a table: lane "cos_hi", "sin_hi", "cos_lo" or "sin_lo" of `[512, active]`
 
     ```mlir
-    %0 = program.ref @c3 lane "k" : memref<?x8x256x16xbf16>
+    %0 = program.ref @c4 lane "k" : memref<?x8x256x16xbf16>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$symbol, OptionalAttr<StrAttr>:$lane);

@@ -13,9 +13,10 @@ func.func @rows(%x: tensor<?x96xf32>, %z: tensor<?x96xf32>) {
   return
 }
 
-func.func @heads(%q: tensor<?x4x16xbf16>, %v: tensor<5x2x16xf64>, %h: tensor<?x2x16xf16>) {
+func.func @heads(%q: tensor<?x4x16xbf16>, %v: tensor<?x2x16xf32>, %w: tensor<5x2x16xf64>, %h: tensor<?x2x16xf16>) {
   %0 = gemma.rmsnorm %q, @head_norm {eps = 1.0e-6 : f64} : tensor<?x4x16xbf16>
-  %1 = gemma.rmsnorm_unit %v {eps = 1.0e-6 : f64} : tensor<5x2x16xf64>
+  %1 = gemma.rmsnorm_unit %w {eps = 1.0e-6 : f64} : tensor<5x2x16xf64>
+  %3 = gemma.rmsnorm_unit %v {eps = 1.0e-6 : f64} : tensor<?x2x16xf32>
   %2 = gemma.l2norm %h {eps = 1.0e-6 : f64} : tensor<?x2x16xf16>
   return
 }

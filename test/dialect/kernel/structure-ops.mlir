@@ -35,3 +35,39 @@ kernel.func @scaled(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}
   }
   kernel.return
 }
+
+// The smallest kernel: a row a block.
+kernel.func @double(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>},
+                    %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    kernel.rows block %j domain affine_map<(j)[T, B, Q, S, R] -> (j, j + 1, 0, 1)> extent <T>
+      ins(%x : memref<?x96xf32>) outs(%y : memref<?x96xf32>)
+      maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+    ^bb0(%xr: tensor<96xf32>):
+      %yr = arith.addf %xr, %xr : tensor<96xf32>
+      kernel.yield %yr : tensor<96xf32>
+    }
+  }
+  kernel.return
+}
+
+// All rows in the prologue.
+kernel.func @normalize(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>},
+                       %w: memref<96xf32> {kernel.access = #kernel.access<read>},
+                       %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
+    ins(%x, %w : memref<?x96xf32>, memref<96xf32>) outs(%y : memref<?x96xf32>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%xr: tensor<96xf32>, %wr: tensor<96xf32>):
+    %sq = arith.mulf %xr, %xr : tensor<96xf32>
+    %ss = kernel.reduce add %sq : tensor<96xf32>
+    %s = math.rsqrt %ss : f32
+    %sr = tensor.splat %s : tensor<96xf32>
+    %n = arith.mulf %xr, %sr : tensor<96xf32>
+    %yr = arith.mulf %n, %wr : tensor<96xf32>
+    kernel.yield %yr : tensor<96xf32>
+  }
+  kernel.return
+}

@@ -15,7 +15,7 @@ kernel.func @heads(%x: memref<?x2x16xf32, strided<[96, 16, 1]>> {kernel.access =
   kernel.return
 }
 
-program.variant @decode target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> attributes {arena = 4096 : i64} {
+program.variant @all target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> attributes {arena = 4096 : i64} {
   %tokens = program.input "tokens" : memref<?xi32>
   %table = program.input "page_table" : memref<?x8xi32>
   %x = program.buffer extent "T" offset 128 : memref<?x96xf32>
@@ -32,4 +32,15 @@ program.variant @decode target "host" when affine_set<()[T, B, Q, S, R] : (8 - T
   %tail = program.view %y at 64 : memref<?x96xf32> to memref<?x2x16xf32, strided<[96, 16, 1]>>
   program.launch @heads(%head, %tail) : memref<?x2x16xf32, strided<[96, 16, 1]>>, memref<?x2x16xf32, strided<[96, 16, 1]>>
   %all = program.view %y at 0 : memref<?x96xf32> to memref<?x6x16xf32>
+}
+
+// The first variant whose condition holds runs.
+program.cache @c4 ring heads 8 dim 256 elem bf16 window 1024 page 16
+program.variant @decode target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  %0 = program.buffer extent "T" : memref<?x96xf32>
+}
+program.variant @rest target "host" when affine_set<()[T, B, Q, S, R] : (T >= 0)> {
+  %keys = program.ref @c4 lane "k" : memref<?x8x256x16xbf16>
+  %qkv = program.buffer extent "T" : memref<?x8192xf32>
+  %k = program.view %qkv at 4096 : memref<?x8192xf32> to memref<?x8x256xf32, strided<[8192, 256, 1]>>
 }

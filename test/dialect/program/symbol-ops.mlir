@@ -9,7 +9,7 @@ program.weight @vector : tensor<96xf32> from ["w"] layout <panel = 0, kpack = 1,
   packed memref<96xf32>
 program.weight @panels : tensor<97x63xf32> from ["w"] layout <panel = 16, kpack = 1, interleave = 1>
   packed memref<7x63x16xf32>
-program.weight @l3.qkv : tensor<8192x3840xbf16> from ["q", "k", "v"]
+program.weight @l3.qkv : tensor<8192x3840xbf16> from ["layers.3.self_attn.q_proj.weight"]
   layout <panel = 16, kpack = 2, interleave = 1> packed memref<512x1920x16x2xbf16>
 program.weight @gate_up : tensor<72x63xbf16> from ["gate", "up"]
   layout <panel = 16, kpack = 2, interleave = 2> packed memref<6x32x16x2xbf16>
