@@ -133,7 +133,7 @@ def Program_TableOp : Program_Op<"table", [Symbol]> {
 // A launch list
 //===----------------------------------------------------------------------===//
 
-def Program_VariantOp : Program_Op<"variant", [Symbol, NoTerminator, SingleBlock,
+def Program_VariantOp : Program_Op<"variant", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock,
                                                NoRegionArguments]> {
   let summary = "one launch list and the sizes it is for";
   let description = [{

@@ -3,6 +3,8 @@
 #include "dialect/kernel/Kernel.h"
 #include "dialect/program/Program.h"
 #include "import/ImportPass.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -17,6 +19,8 @@ int main(int argc, char **argv) {
   gemma::registerImportPass();
   registry.insert<gemma::ir::GemmaDialect, gemma::kernel::KernelDialect,
                   gemma::program::ProgramDialect>();
+  gemma::passes::registerGemmaPasses();
+  gemma::passes::registerPipelines();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "passes and pipelines of the Gemma compiler\n", registry));
 }

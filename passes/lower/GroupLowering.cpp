@@ -1,0 +1,325 @@
+#include "passes/lower/GroupLowering.h"
+#include "passes/lower/RowMath.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace gemma::passes {
+
+/// Packed panels that one block of a contraction computes.
+static constexpr int64_t kPanelsOfBlock = 2;
+/// Most rows that a contraction keeps in registers together.
+static constexpr int64_t kRowTile = 8;
+/// New tokens of one sequence that one block of a prefill attention handles.
+static constexpr int64_t kQueryTile = 8;
+
+GroupLowering::GroupLowering(ir::GroupOp group, VariantMemory &memory, const VariantPlan &plan)
+    : group(group), memory(memory), plan(plan),
+      numerics(memory.module->getAttrOfType<ir::NumericsAttr>("gemma.numerics")),
+      assembler(memory.builder, group.getLoc()), expressions(group.getContext()) {}
+
+LogicalResult GroupLowering::run() {
+  for (Operation &op : group.getBody().front()) {
+    if (isa<ir::LinearOp, ir::LmHeadOp>(op))
+      return lowerContraction(&op);
+    if (auto gqa = dyn_cast<ir::GqaOp>(op))
+      return lowerAttention(gqa);
+  }
+  return lowerRowsGroup();
+}
+
+//===----------------------------------------------------------------------===//
+// Kinds of groups
+//===----------------------------------------------------------------------===//
+
+static AffineExpr size(Builder &b, kernel::Extent extent) {
+  switch (extent) {
+  case kernel::Extent::T:
+    return b.getAffineSymbolExpr(0);
+  case kernel::Extent::B:
+    return b.getAffineSymbolExpr(1);
+  case kernel::Extent::R:
+    return b.getAffineSymbolExpr(4);
+  }
+  llvm_unreachable("unknown extent");
+}
+
+LogicalResult GroupLowering::lowerRowsGroup() {
+  Block &body = group.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  Value first = ops.back()->getResult(0);
+  kernel::Extent extent = kernel::Extent::T;
+  if (isa<RankedTensorType>(first.getType()))
+    extent = extentOf(first);
+  block = assembler.enterGrid(group.getLoc());
+  for (Operation *op : ops) {
+    if (auto topk = dyn_cast<ir::TopKOp>(op))
+      lowerTopK(topk);
+    else if (failed(lowerRowNode(op)))
+      return failure();
+  }
+  launch(assembler.finish(memory.module, nodeNames(ops),
+                          AffineMap::get(0, 5, size(expressions, extent))));
+  return success();
+}
+
+LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
+  Location loc = contraction->getLoc();
+  blocks = Blocks::Hoisted;
+  Operation *activation = nullptr;
+  for (Operation &op : group.getBody().front().without_terminator()) {
+    if (op.isBeforeInBlock(contraction)) {
+      if (failed(lowerRowNode(&op)))
+        return failure();
+      for (Value result : op.getResults())
+        if (isYielded(result)) { // every worker has it in scratch; one writes it out
+          Place source = placeOf(result);
+          Value out =
+              assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
+          RowDomain all = domain(result);
+          all.once = true;
+          assembler.rows(
+              loc, all, {rowInput(result)}, {{out, source.indices}}, {},
+              [](OpBuilder &, Location, ValueRange args) { return SmallVector<Value>(args); });
+        }
+    } else if (&op != contraction) {
+      activation = &op;
+    }
+  }
+
+  Value x = contraction->getOperand(0);
+  Value act;
+  if (auto it = places.find(x); it != places.end()) {
+    act = it->second.memory;
+  } else {
+    TensorView view = traceView(x);
+    if (view.offset != 0)
+      return contraction->emitOpError("cannot read part of a row");
+    Value source = memory.tensors.lookup(view.root).memory;
+    auto type = cast<RankedTensorType>(x.getType());
+    auto wanted = MemRefType::get(type.getShape(), type.getElementType());
+    if (source.getType() != wanted)
+      source = program::ViewOp::create(memory.builder, loc, wanted, source, 0);
+    act = assembler.argument(source, kernel::Access::Read);
+  }
+
+  kernel::Extent extent = extentOf(x);
+  StringRef symbol = isa<ir::LinearOp>(contraction) ? cast<ir::LinearOp>(contraction).getWeight()
+                                                    : cast<ir::LmHeadOp>(contraction).getWeight();
+  Value weight = memory.weight(symbol);
+  Value result = activation ? activation->getResult(0) : contraction->getResult(0);
+  Value weightArg = assembler.argument(weight, kernel::Access::Read);
+  Value out = assembler.argument(yieldedMemory(result, extent), kernel::Access::Write);
+
+  block = assembler.enterGrid(loc);
+  OpBuilder &b = assembler.builder();
+  auto op = kernel::ContractOp::create(
+      b, loc, block, act, weightArg, out, kernel::ExtentAttr::get(b.getContext(), extent),
+      b.getI64IntegerAttr(kPanelsOfBlock), b.getI64IntegerAttr(kRowTile),
+      activation ? b.getUnitAttr() : UnitAttr());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Type acc = numerics.getAccumulate();
+    SmallVector<Type> types(activation ? 2 : 1, acc);
+    Block *body =
+        b.createBlock(&op.getEpilogue(), {}, types, SmallVector<Location>(types.size(), loc));
+    RowMath m(b, activation ? activation->getLoc() : loc);
+    Value value = body->getArgument(0);
+    if (activation) {
+      Value gate = isa<ir::GeluMulOp>(activation) ? m.geluTanh(value) : m.silu(value);
+      value = m.mul(gate, body->getArgument(1));
+    } else if (auto head = dyn_cast<ir::LmHeadOp>(contraction)) {
+      value = m.scale(value, head.getMul().convertToDouble());
+      if (head.getSoftcap()) {
+        Value cap = m.constant(acc, head.getSoftcap()->convertToDouble());
+        value = m.mul(cap, m.tanh(m.div(value, cap)));
+      }
+    }
+    kernel::YieldOp::create(b, loc, value);
+  }
+  int64_t panels = cast<MemRefType>(weight.getType()).getDimSize(0);
+  SmallVector<Operation *> named = {contraction};
+  if (activation)
+    named.push_back(activation);
+  launch(assembler.finish(
+      memory.module, nodeNames(named),
+      AffineMap::get(0, 5,
+                     expressions.getAffineConstantExpr(llvm::divideCeil(panels, kPanelsOfBlock)))));
+  return success();
+}
+
+LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
+  Location loc = gqa.getLoc();
+  auto type = cast<RankedTensorType>(gqa.getQ().getType());
+  kvHeads = gqa.getKvHeads();
+  groupHeads = type.getDimSize(1) / kvHeads;
+  blocks = Blocks::Head;
+  block = assembler.enterGrid(loc);
+  SmallVector<Operation *> ops;
+  for (Operation &op : group.getBody().front().without_terminator()) {
+    ops.push_back(&op);
+    if (&op != gqa && failed(lowerRowNode(&op)))
+      return failure();
+  }
+
+  StringRef symbol = gqa.getCache().getType().getSymbol().getValue();
+  auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
+  Place q = placeOf(gqa.getQ());
+  assembler.markRead(q.memory);
+  Value k = assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Read);
+  Value v = assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Read);
+  Value out =
+      assembler.argument(yieldedMemory(gqa.getResult(), kernel::Extent::T), kernel::Access::Write);
+  SmallVector<Value> batch;
+  for (StringRef name : {"row_starts", "seq_lens", "slots", "page_table"})
+    batch.push_back(assembler.argument(memory.input(name), kernel::Access::Read));
+  int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
+  OpBuilder &b = assembler.builder();
+  kernel::AttentionOp::create(
+      b, loc, block, q.memory, k, v, out, batch[0], batch[1], batch[2], batch[3],
+      b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
+      b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
+      kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
+      TypeAttr::get(numerics.getAccumulate()));
+  AffineExpr tiles = size(expressions, kernel::Extent::T).floorDiv(queryTile) +
+                     size(expressions, kernel::Extent::B);
+  if (queryTile == 1) // every row has one new token
+    tiles = size(expressions, kernel::Extent::B);
+  launch(assembler.finish(memory.module, nodeNames({gqa}), AffineMap::get(0, 5, tiles * kvHeads)));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Places and domains
+//===----------------------------------------------------------------------===//
+
+kernel::Extent GroupLowering::extentOf(Value tensor) {
+  Value root = traceView(tensor).root;
+  if (auto it = extents.find(root); it != extents.end())
+    return it->second;
+  if (auto it = memory.tensors.find(root); it != memory.tensors.end())
+    return it->second.extent;
+  Operation *op = root.getDefiningOp();
+  if (!op || isa<ir::SelectRowsOp>(op))
+    return extents[root] = op ? kernel::Extent::R : kernel::Extent::T;
+  return extents[root] = extentOf(op->getOperand(0));
+}
+
+/// Indices of a [T, N] or [T, heads, D] tensor that lies in memory of rank 2 or 3.
+static SmallVector<AffineExpr> rowIndices(Builder &b, AffineExpr t, RankedTensorType type,
+                                          int64_t memoryRank, int64_t offset) {
+  AffineExpr h = b.getAffineDimExpr(1), e = b.getAffineDimExpr(2);
+  if (memoryRank == 3)
+    return {t, h, e};
+  if (type.getRank() == 3)
+    return {t, h * type.getDimSize(2) + e + offset};
+  return {t, e + offset};
+}
+
+Place GroupLowering::placeOf(Value tensor) {
+  if (auto it = places.find(tensor); it != places.end())
+    return it->second;
+  TensorView view = traceView(tensor);
+  auto type = cast<RankedTensorType>(tensor.getType());
+  AffineExpr t = expressions.getAffineDimExpr(0);
+  Value source = memory.tensors.lookup(view.root).memory;
+  assert(source && "a tensor that no group and no argument gives");
+  int64_t rank = cast<MemRefType>(source.getType()).getRank();
+  return {assembler.argument(source, kernel::Access::Read),
+          rowIndices(expressions, t, type, rank, view.offset)};
+}
+
+bool GroupLowering::isYielded(Value result) {
+  return llvm::is_contained(group.getBody().front().getTerminator()->getOperands(), result);
+}
+
+Value GroupLowering::yieldedMemory(Value result, kernel::Extent extent) {
+  auto yielded = group.getBody().front().getTerminator()->getOperands();
+  unsigned index = llvm::find(yielded, result) - yielded.begin();
+  Value outer = group.getResult(index);
+  VariantMemory::Tensor &tensor = memory.tensors[outer];
+  if (!tensor.memory) {
+    bool returned =
+        llvm::any_of(outer.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+    tensor = {memory.buffer(result.getLoc(), cast<RankedTensorType>(result.getType()), extent,
+                            returned ? "logits" : ""),
+              extent};
+  }
+  return tensor.memory;
+}
+
+Place GroupLowering::resultPlace(Value result) {
+  auto type = cast<RankedTensorType>(result.getType());
+  AffineExpr t = expressions.getAffineDimExpr(0);
+  Place place;
+  if (blocks == Blocks::Hoisted) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = extentOf(result) == kernel::Extent::R ? plan.maxLogitRows : plan.maxTokens;
+    place.memory = assembler.scratch(MemRefType::get(shape, type.getElementType()));
+  } else if (isYielded(result)) {
+    place.memory =
+        assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
+  } else if (blocks == Blocks::Head) { // rows of other heads belong to other blocks
+    Value buffer = memory.buffer(result.getLoc(), type, extentOf(result));
+    place.memory = assembler.argument(buffer, kernel::Access::Write);
+  } else {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = 1;
+    place.memory = assembler.scratch(MemRefType::get(shape, type.getElementType()));
+    t = expressions.getAffineConstantExpr(0);
+  }
+  place.indices = rowIndices(expressions, t, type, type.getRank(), 0);
+  return places[result] = place;
+}
+
+RowDomain GroupLowering::domain(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  int64_t heads = type.getRank() == 3 ? type.getDimSize(1) : 1;
+  kernel::Extent extent = extentOf(tensor);
+  Builder &b = expressions;
+  AffineExpr zero = b.getAffineConstantExpr(0), all = b.getAffineConstantExpr(heads);
+  MLIRContext *context = b.getContext();
+  if (blocks == Blocks::Hoisted)
+    return {Value(), AffineMap::get(0, 5, {zero, size(b, extent), zero, all}, context), extent};
+  AffineExpr j = b.getAffineDimExpr(0);
+  if (blocks == Blocks::Row)
+    return {block, AffineMap::get(1, 5, {j, j + 1, zero, all}, context), extent};
+  int64_t each = heads == kvHeads ? 1 : groupHeads;
+  AffineExpr row = j.floorDiv(kvHeads), head = (j % kvHeads) * each;
+  return {block, AffineMap::get(1, 5, {row, row + 1, head, head + each}, context), extent};
+}
+
+//===----------------------------------------------------------------------===//
+// The launch
+//===----------------------------------------------------------------------===//
+
+/// The spec key of a node without its layer: "layers[3].attn.core" -> "attn_core".
+static std::string nodeName(Operation *op) {
+  auto named = dyn_cast<NameLoc>(op->getLoc());
+  std::string name = named ? named.getName().str() : op->getName().stripDialect().str();
+  if (StringRef(name).starts_with("layers["))
+    name = name.substr(name.find("].") + 2);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+std::string GroupLowering::nodeNames(ArrayRef<Operation *> ops) {
+  std::string names;
+  for (Operation *op : ops) {
+    std::string name = nodeName(op);
+    if (!StringRef(names).ends_with(name))
+      names += (names.empty() ? "" : "__") + name;
+  }
+  return names;
+}
+
+void GroupLowering::launch(kernel::FuncOp function) {
+  program::LaunchOp::create(memory.builder, group.getLoc(), function.getSymName(),
+                            assembler.launchOperands());
+}
+
+} // namespace gemma::passes

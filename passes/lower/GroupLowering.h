@@ -1,0 +1,100 @@
+// Lowers one gemma.group to one kernel and one launch.
+#pragma once
+
+#include "passes/VariantPlan.h"
+#include "passes/lower/KernelAssembler.h"
+
+#include "dialect/gemma/Gemma.h"
+
+namespace gemma::passes {
+
+/// The program-level memory of one variant: made on first use.
+class VariantMemory {
+public:
+  VariantMemory(mlir::ModuleOp module, program::VariantOp variant, PlanLimits limits)
+      : module(module), builder(variant.getContext()), limits(limits) {
+    builder.setInsertionPointToEnd(&variant.getBody().front());
+  }
+
+  mlir::Value weight(llvm::StringRef symbol);
+  mlir::Value cacheLane(llvm::StringRef symbol, llvm::StringRef lane);
+  mlir::Value tableLane(program::TableOp table, llvm::StringRef lane);
+  mlir::Value input(llvm::StringRef name);
+  /// A buffer, or the step's output of this name.
+  mlir::Value buffer(mlir::Location loc, mlir::RankedTensorType type, kernel::Extent extent,
+                     llvm::StringRef output = {});
+
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder; ///< at the end of the variant
+  PlanLimits limits;
+  /// Memory and extent of the tensors that groups made.
+  struct Tensor {
+    mlir::Value memory;
+    kernel::Extent extent;
+  };
+  llvm::DenseMap<mlir::Value, Tensor> tensors;
+
+private:
+  mlir::Value ref(llvm::StringRef symbol, llvm::StringRef lane, mlir::MemRefType type);
+  llvm::StringMap<mlir::Value> made;
+};
+
+/// A tensor traced through slices and reshapes to the tensor that owns the memory.
+struct TensorView {
+  mlir::Value root;
+  int64_t offset = 0; ///< elements from the start of the root's row
+};
+TensorView traceView(mlir::Value tensor);
+
+/// What the row nodes of a group share: where the group's tensors lie, and which rows it covers.
+class GroupLowering {
+public:
+  GroupLowering(ir::GroupOp group, VariantMemory &memory, const VariantPlan &plan);
+
+  mlir::LogicalResult run();
+
+private:
+  mlir::LogicalResult lowerRowsGroup();
+  mlir::LogicalResult lowerContraction(mlir::Operation *contraction);
+  mlir::LogicalResult lowerAttention(ir::GqaOp gqa);
+  /// One row node -> one kernel.rows.
+  mlir::LogicalResult lowerRowNode(mlir::Operation *op);
+  void lowerEmbed(ir::EmbedOp op);
+  void lowerSelectRows(ir::SelectRowsOp op);
+  void lowerRope(mlir::Operation *op, mlir::Value x, double theta, int64_t rot, int64_t denom,
+                 int64_t active);
+  void lowerAppend(ir::CacheAppendOp op);
+  void lowerTopK(ir::TopKOp op);
+
+  kernel::Extent extentOf(mlir::Value tensor);
+  Place placeOf(mlir::Value tensor);
+  RowInput rowInput(mlir::Value tensor);
+  RowInput rowSlice(mlir::Value tensor, int64_t offset, int64_t count);
+  RowInput vectorInput(llvm::StringRef weight, int64_t count);
+  RowInput scalarInput(llvm::StringRef weight);
+  /// Decides where a result lies and remembers it.
+  Place resultPlace(mlir::Value result);
+  /// The rows of the group, for a node over `heads` heads (1: plain rows).
+  RowDomain domain(mlir::Value tensor);
+  /// The memory of a yielded result.
+  mlir::Value yieldedMemory(mlir::Value result, kernel::Extent extent);
+  bool isYielded(mlir::Value result);
+  void launch(kernel::FuncOp function);
+  std::string nodeNames(llvm::ArrayRef<mlir::Operation *> ops);
+
+  ir::GroupOp group;
+  VariantMemory &memory;
+  const VariantPlan &plan;
+  ir::NumericsAttr numerics;
+  KernelAssembler assembler;
+  mlir::OpBuilder expressions; ///< for affine expressions
+  /// hoisted: all rows, outside the grid; row: one row a block; head: one KV head of one row a
+  /// block.
+  enum class Blocks { Hoisted, Row, Head } blocks = Blocks::Row;
+  mlir::Value block;
+  int64_t kvHeads = 1, groupHeads = 1; ///< Blocks::Head: KV heads, query heads of one
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Value, kernel::Extent> extents;
+};
+
+} // namespace gemma::passes

@@ -1,0 +1,73 @@
+#include "passes/lower/GroupLowering.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace gemma::passes {
+
+/// First dimension of a memory whose size is known only at run time.
+static constexpr int64_t kDynamic = ShapedType::kDynamic;
+
+Value VariantMemory::ref(StringRef symbol, StringRef lane, MemRefType type) {
+  Value &value = made[(symbol + "/" + lane).str()];
+  if (!value)
+    value = program::RefOp::create(builder, builder.getUnknownLoc(), type,
+                                   FlatSymbolRefAttr::get(builder.getContext(), symbol),
+                                   lane.empty() ? StringAttr() : builder.getStringAttr(lane));
+  return value;
+}
+
+Value VariantMemory::weight(StringRef symbol) {
+  auto weight = module.lookupSymbol<program::WeightOp>(symbol);
+  return ref(symbol, "", cast<MemRefType>(*weight.getPacked()));
+}
+
+Value VariantMemory::cacheLane(StringRef symbol, StringRef lane) {
+  auto cache = module.lookupSymbol<program::CacheOp>(symbol);
+  int64_t heads = cache.getHeads(), dim = cache.getDim(), page = cache.getPage();
+  SmallVector<int64_t> shape = lane == "k" ? SmallVector<int64_t>{kDynamic, heads, dim, page}
+                                           : SmallVector<int64_t>{kDynamic, heads, page, dim};
+  return ref(symbol, lane, MemRefType::get(shape, cache.getElem()));
+}
+
+Value VariantMemory::tableLane(program::TableOp table, StringRef lane) {
+  return ref(table.getSymName(), lane,
+             MemRefType::get({512, int64_t(table.getActive())}, table.getElem()));
+}
+
+Value VariantMemory::input(StringRef name) {
+  Value &value = made[("input/" + name).str()];
+  if (!value) {
+    SmallVector<int64_t> shape = {kDynamic};
+    if (name == "page_table")
+      shape.push_back(llvm::divideCeil(limits.maxContext, 16));
+    value = program::InputOp::create(builder, builder.getUnknownLoc(),
+                                     MemRefType::get(shape, builder.getI32Type()), name);
+  }
+  return value;
+}
+
+Value VariantMemory::buffer(Location loc, RankedTensorType type, kernel::Extent extent,
+                            StringRef output) {
+  auto memref = MemRefType::get(type.getShape(), type.getElementType());
+  if (!output.empty())
+    return program::OutputOp::create(builder, loc, memref, output);
+  return program::BufferOp::create(
+      builder, loc, memref, builder.getStringAttr(kernel::stringifyExtent(extent)), IntegerAttr());
+}
+
+TensorView traceView(Value tensor) {
+  if (auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>()) {
+    TensorView view = traceView(slice.getSource());
+    view.offset += slice.getStaticOffsets().back();
+    return view;
+  }
+  if (auto expand = tensor.getDefiningOp<tensor::ExpandShapeOp>())
+    return traceView(expand.getSrc());
+  if (auto collapse = tensor.getDefiningOp<tensor::CollapseShapeOp>())
+    return traceView(collapse.getSrc());
+  return {tensor, 0};
+}
+
+} // namespace gemma::passes

@@ -1,0 +1,33 @@
+// Fused: one clone a launch sequence, the last without a condition. Unfused: one for all sizes.
+// RUN: gemma-opt %s --gemma-make-variants="max-batch=1" | FileCheck %s
+// RUN: gemma-opt %s --gemma-make-variants="max-batch=16" | FileCheck %s --check-prefix=BATCH
+// RUN: gemma-opt %s --gemma-make-variants="fusion=false" | FileCheck %s --check-prefix=UNFUSED
+// RUN: not gemma-opt %S/Inputs/no-step.mlir --gemma-make-variants 2>&1 | FileCheck %s --check-prefix=NOSTEP
+
+// CHECK: #[[FEW:.*]] = affine_set<()[s0, s1, s2, s3, s4] : (-s0 + 8 >= 0, -s2 + 1 >= 0)>
+// CHECK: gemma.limits = {max_batch = 1 : i64, max_chunk = 512 : i64, max_context = 8192 : i64
+// CHECK: func.func @step.decode_few
+// CHECK-SAME: condition = #[[FEW]]
+// CHECK-SAME: hoist_rows = true
+// CHECK-NOT: decode_batch
+// CHECK: func.func @step.prefill
+// CHECK-SAME: hoist_rows = false
+// CHECK-NOT: func.func @step(
+
+// BATCH: func.func @step.decode_few
+// BATCH-SAME: max_tokens = 8
+// BATCH: func.func @step.decode_batch
+// BATCH-SAME: fuse_attention = true
+// BATCH-SAME: hoist_rows = false
+// BATCH-SAME: max_tokens = 16
+// BATCH: func.func @step.prefill
+
+// UNFUSED: func.func @step.unfused
+// UNFUSED-SAME: fuse_rows = false
+// UNFUSED-NOT: func.func
+
+// NOSTEP: error: expected a function @step
+func.func @step(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %y = gemma.rmsnorm_unit %x {eps = 1.0e-6 : f64} : tensor<?x16xf32>
+  return %y : tensor<?x16xf32>
+}

@@ -1,0 +1,275 @@
+#include "tools/compiler/Compiler.h"
+
+#include "codegen/artifact/BuildProgram.h"
+#include "codegen/cpu/HostCodegen.h"
+#include "dialect/gemma/Gemma.h"
+#include "dialect/kernel/Kernel.h"
+#include "import/Import.h"
+#include "passes/Pipelines.h"
+#include "runtime/support/File.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace gemma::compiler {
+
+/// Bytes that the logits of one step may take.
+static constexpr int64_t kLogitBytes = 64ll << 20;
+
+/// Largest number of selected rows of a step: a chunk's worth unless the logits grow too large.
+static int64_t maxLogitRows(const ModelConfig &config, const CompileOptions &options) {
+  int64_t width = options.dtype == ScalarType::F64 ? 8 : 4;
+  int64_t affordable = kLogitBytes / (config.vocab * width);
+  return std::min(options.maxChunk, std::max(options.maxBatch, affordable));
+}
+
+Expected<CompileOptions> resolveOptions(const CompileOptions &options, const ModelConfig &config) {
+  CompileOptions out = options;
+  if (!out.dtype)
+    out.dtype = config.dtype == ScalarType::F16 ? ScalarType::F32 : config.dtype;
+  if (out.dtype != ScalarType::F64 && out.dtype != ScalarType::F32 && out.dtype != ScalarType::BF16)
+    return usage("dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
+  int64_t most = std::min<int64_t>(config.maxPositions, 262144);
+  if (out.maxContext == 0)
+    out.maxContext = std::min<int64_t>(8192, most);
+  auto within = [](const char *what, int64_t value, int64_t lowest, int64_t largest) -> Status {
+    if (value >= lowest && value <= largest)
+      return {};
+    return usage(std::string(what) + ": expected " + std::to_string(lowest) + " to " +
+                 std::to_string(largest) + ", got " + std::to_string(value));
+  };
+  if (Status s = within("max-context", out.maxContext, 1, most); !s)
+    return s.error();
+  if (Status s = within("max-batch", out.maxBatch, 1, 256); !s)
+    return s.error();
+  if (Status s = within("max-chunk", out.maxChunk, 1, 262144); !s)
+    return s.error();
+  out.maxChunk = std::max(std::min(out.maxChunk, out.maxContext), out.maxBatch);
+  return out;
+}
+
+namespace {
+/// A module on its way through the phases, with everything that was diagnosed.
+class Compilation {
+public:
+  Compilation(const ModelConfig &config, const CompileOptions &options)
+      : config(config), options(options), context(makeRegistry()),
+        handler(&context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && messages.size() < 2000)
+            messages += (messages.empty() ? "" : "; ") + diagnostic.str();
+          return success();
+        }) {
+    context.loadAllAvailableDialects();
+    context.disableMultithreading();
+  }
+
+  Status runTo(Phase last);
+  Expected<Program> program();
+  Expected<std::vector<HostObject>> objects(Program &program);
+  std::string text();
+
+private:
+  static DialectRegistry makeRegistry() {
+    DialectRegistry registry;
+    registerImportDialects(registry);
+    registry.insert<kernel::KernelDialect>();
+    codegen::registerHostCodegenDialects(registry);
+    return registry;
+  }
+  Status failure(const std::string &where) {
+    return internalError(where + " failed: " + (messages.empty() ? "no diagnostic" : messages));
+  }
+  Status runPhase(Phase phase);
+  void report(const std::string &step) {
+    if (options.progress)
+      options.progress(step, ++stepsDone, stepsInAll);
+  }
+
+  const ModelConfig &config;
+  const CompileOptions &options;
+  MLIRContext context;
+  ScopedDiagnosticHandler handler;
+  std::string messages;
+  OwningOpRef<ModuleOp> module;
+  int64_t stepsDone = 0, stepsInAll = 4;
+};
+} // namespace
+
+std::string Compilation::text() {
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
+  return out + "\n";
+}
+
+Status Compilation::runPhase(Phase phase) {
+  report(phaseNames[int(phase)]);
+  if (phase == Phase::Import) {
+    module = importModel(context, config, {*options.dtype});
+    if (!module)
+      return failure("import");
+  }
+  passes::PhaseOptions phaseOptions;
+  phaseOptions.fusion = options.fusion;
+  phaseOptions.maxContext = options.maxContext;
+  phaseOptions.maxBatch = options.maxBatch;
+  phaseOptions.maxChunk = options.maxChunk;
+  phaseOptions.maxLogitRows = maxLogitRows(config, options);
+  PassManager pm(&context);
+  switch (phase) {
+  case Phase::Import:
+    passes::buildImportPhase(pm, phaseOptions);
+    break;
+  case Phase::Optimize:
+    passes::buildOptimizePhase(pm, phaseOptions);
+    break;
+  case Phase::Lower:
+    passes::buildLowerPhase(pm, phaseOptions);
+    break;
+  default:
+    passes::buildMemoryPhase(pm, phaseOptions);
+    break;
+  }
+  if (mlir::failed(pm.run(*module)))
+    return failure("phase " + std::string(phaseNames[int(phase)]));
+  if (!options.dumpDir.empty())
+    return writeFileAtomically(options.dumpDir + "/" + phaseNames[int(phase)] + ".mlir", text());
+  return {};
+}
+
+Status Compilation::runTo(Phase last) {
+  for (Phase phase : {Phase::Import, Phase::Optimize, Phase::Lower, Phase::Memory}) {
+    if (phase > last)
+      break;
+    if (Status status = runPhase(phase); !status)
+      return status;
+  }
+  return {};
+}
+
+Expected<Program> Compilation::program() {
+  Program program;
+  program.config = config;
+  program.limits = {options.maxContext, options.maxBatch, options.maxChunk,
+                    maxLogitRows(config, options)};
+  auto numerics = (*module)->getAttrOfType<ir::NumericsAttr>("gemma.numerics");
+  llvm::raw_string_ostream(program.numerics) << numerics;
+  program.weightType = *options.dtype;
+  program.cacheType = *options.dtype;
+  program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64 : ScalarType::F32;
+  program.fused = options.fusion;
+  if (Status status = codegen::buildProgram(*module, program); !status)
+    return status.error();
+  return program;
+}
+
+Expected<std::vector<HostObject>> Compilation::objects(Program &program) {
+  std::vector<codegen::HostIsa> isas;
+  for (const codegen::HostIsa &isa : codegen::hostIsas())
+    if (options.isas.empty() || llvm::is_contained(options.isas, isa.name))
+      isas.push_back(isa);
+  if (isas.empty())
+    return usage("isa: no instruction set of that name");
+  stepsInAll = 4 + int64_t(isas.size());
+  std::vector<HostObject> objects;
+  for (const codegen::HostIsa &isa : isas) {
+    report("code for " + isa.name);
+    Expected<codegen::HostObject> object =
+        codegen::compileHostKernels(*module, isa, {options.dumpDir});
+    if (!object)
+      return object.error();
+    for (const codegen::HostKernel &made : object->kernels)
+      for (KernelPlan &plan : program.kernels)
+        if (plan.name == made.name)
+          plan.scratchBytes = std::max<uint64_t>(plan.scratchBytes, made.scratchBytes);
+    objects.push_back({isa.name, isa.needs, std::move(object->bytes)});
+  }
+  // The runtime takes the last one that the processor has; the compiler lists the widest first.
+  std::reverse(objects.begin(), objects.end());
+  return objects;
+}
+
+Expected<std::string> compileToText(const ModelConfig &config, const CompileOptions &options,
+                                    Phase last) {
+  Expected<CompileOptions> resolved = resolveOptions(options, config);
+  if (!resolved)
+    return resolved.error();
+  Compilation compilation(config, *resolved);
+  if (Status status = compilation.runTo(last); !status)
+    return status.error();
+  return compilation.text();
+}
+
+Expected<Program> planModel(const ModelConfig &config, const CompileOptions &options) {
+  Expected<CompileOptions> resolved = resolveOptions(options, config);
+  if (!resolved)
+    return resolved.error();
+  Compilation compilation(config, *resolved);
+  if (Status status = compilation.runTo(Phase::Memory); !status)
+    return status.error();
+  return compilation.program();
+}
+
+Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions &options) {
+  Expected<CompileOptions> resolved = resolveOptions(options, config);
+  if (!resolved)
+    return resolved.error();
+  Compilation compilation(config, *resolved);
+  if (Status status = compilation.runTo(Phase::Memory); !status)
+    return status.error();
+  Expected<Program> program = compilation.program();
+  if (!program)
+    return program.error();
+  Expected<std::vector<HostObject>> objects = compilation.objects(*program);
+  if (!objects)
+    return objects.error();
+  Artifact artifact;
+  artifact.program = std::move(*program);
+  artifact.objects = std::move(*objects);
+  artifact.compilerVersion = GEMMA_VERSION;
+  return artifact;
+}
+
+/// The bytes of an optional file of the checkpoint.
+static Expected<std::optional<std::string>> optionalFile(const std::filesystem::path &path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return std::optional<std::string>();
+  Expected<std::string> bytes = readWholeFile(path, 256ull << 20);
+  if (!bytes)
+    return bytes.error();
+  return std::optional<std::string>(std::move(*bytes));
+}
+
+Expected<Artifact> compileCheckpoint(const Checkpoint &checkpoint, const CompileOptions &options) {
+  Expected<Artifact> artifact = compileModel(checkpoint.config(), options);
+  if (!artifact)
+    return artifact;
+  Expected<std::optional<std::string>> tokenizer =
+      optionalFile(checkpoint.folder() / "tokenizer.json");
+  if (!tokenizer)
+    return tokenizer.error();
+  Expected<std::optional<std::string>> tokenizerConfig =
+      optionalFile(checkpoint.folder() / "tokenizer_config.json");
+  if (!tokenizerConfig)
+    return tokenizerConfig.error();
+  Expected<std::optional<GenerationDefaults>> generation =
+      readGenerationDefaults(checkpoint.folder());
+  if (!generation)
+    return generation.error();
+  artifact->tokenizer = std::move(*tokenizer);
+  artifact->tokenizerConfig = std::move(*tokenizerConfig);
+  artifact->generation = std::move(*generation);
+  artifact->eosIds = checkpoint.eosIds();
+  artifact->checkpointFolder = std::filesystem::absolute(checkpoint.folder()).string();
+  artifact->checkpointFiles = checkpoint.files();
+  return artifact;
+}
+
+} // namespace gemma::compiler

@@ -1,0 +1,50 @@
+// From a model configuration to an artifact: the phases, the code generators and the packaging, as
+// gemma-compile, gemma-verify and gemma-bench use them.
+#pragma once
+
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/engine/Artifact.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gemma::compiler {
+
+/// Where a compilation may stop.
+enum class Phase { Import, Optimize, Lower, Memory, Codegen };
+inline constexpr const char *phaseNames[] = {"import", "optimize", "lower", "memory", "codegen"};
+
+struct CompileOptions {
+  /// F64, F32 or BF16; unset: the checkpoint's, F16 becoming F32.
+  std::optional<ScalarType> dtype;
+  int64_t maxContext = 0; ///< 0: min(8192, the configuration's)
+  int64_t maxBatch = 1;
+  int64_t maxChunk = 512;
+  bool fusion = true;
+  std::vector<std::string> isas; ///< empty: all that the compiler knows
+  std::string dumpDir;           ///< not empty: PHASE.mlir and KERNEL.TARGET.{ll,s,o} go there
+  /// Called as work goes on: a step's name, and how many of how many steps are done.
+  std::function<void(const std::string &step, int64_t done, int64_t of)> progress;
+};
+
+/// Checks the options against the configuration and fills in the defaults.
+Expected<CompileOptions> resolveOptions(const CompileOptions &options, const ModelConfig &config);
+
+/// Runs the phases up to and including `last` (not Codegen) and gives the IR as text.
+Expected<std::string> compileToText(const ModelConfig &config, const CompileOptions &options,
+                                    Phase last);
+
+/// Runs everything. The artifact has program, objects and version; what comes from the checkpoint's
+/// folder (tokenizer, eos list, hint) is the caller's to add.
+Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions &options);
+
+/// compileModel() for an open checkpoint, with tokenizer, eos list, sampling defaults and hint.
+Expected<Artifact> compileCheckpoint(const Checkpoint &checkpoint, const CompileOptions &options);
+
+/// The program alone, without code: what --plan needs.
+Expected<Program> planModel(const ModelConfig &config, const CompileOptions &options);
+
+} // namespace gemma::compiler

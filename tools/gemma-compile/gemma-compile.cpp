@@ -1,0 +1,217 @@
+// gemma-compile: a checkpoint or a configuration becomes one artifact.
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/engine/Artifact.h"
+#include "runtime/engine/MemoryPlan.h"
+#include "runtime/support/File.h"
+#include "tools/compiler/Compiler.h"
+#include "tools/driver/Cli.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+using namespace gemma;
+using namespace gemma::compiler;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CommandLine {
+  std::string input;
+  std::string output;
+  std::string dtype;
+  std::string targets = "host";
+  std::string fusion = "on";
+  std::string stopAfter;
+  CompileOptions options;
+  bool plan = false;
+  bool quiet = false;
+};
+
+/// What is compiled: an open checkpoint, or a configuration alone.
+struct Source {
+  ModelConfig config;
+  std::optional<Checkpoint> checkpoint;
+};
+
+Expected<Source> openSource(const std::string &input) {
+  std::error_code error;
+  if (!fs::exists(input, error))
+    return badInput(input + ": no such file or folder");
+  if (!fs::is_directory(input, error)) {
+    Expected<ModelConfig> config = readModelConfig(input);
+    if (!config)
+      return config.error();
+    return Source{*config, std::nullopt};
+  }
+  Expected<Checkpoint> checkpoint = Checkpoint::open(input);
+  if (!checkpoint)
+    return checkpoint.error();
+  ModelConfig config = checkpoint->config();
+  return Source{std::move(config), std::move(*checkpoint)};
+}
+
+std::string megabytes(uint64_t bytes) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
+  return text;
+}
+
+uint64_t parameterCount(const ModelConfig &config) {
+  uint64_t count = 0;
+  for (const auto &[name, tensor] : requiredTensors(config)) {
+    uint64_t elements = 1;
+    for (int64_t dim : tensor.shape)
+      elements *= uint64_t(dim);
+    count += elements;
+  }
+  return count;
+}
+
+std::string grouped(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (int64_t at = int64_t(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(at, ",");
+  return digits;
+}
+
+Expected<MemoryPlan> planOf(const Program &program) {
+  MemoryRequest request;
+  request.threads = std::max(1u, std::thread::hardware_concurrency());
+  return planMemory(program, request);
+}
+
+Status writeText(const std::string &output, const std::string &text) {
+  if (!output.empty())
+    return writeFileAtomically(output, text);
+  std::cout << text << std::flush;
+  return std::cout ? Status() : Status(badInput("standard output: cannot be written"));
+}
+
+void printSummary(const Artifact &artifact, const MemoryPlan &plan, const CommandLine &line,
+                  double seconds) {
+  uint64_t code = 0;
+  for (const HostObject &object : artifact.objects)
+    code += object.bytes.size();
+  std::cerr << line.output << "\n"
+            << "  parameters   " << grouped(parameterCount(artifact.program.config)) << "\n"
+            << "  weights      " << megabytes(plan.weights) << " ("
+            << name(artifact.program.weightType) << ")\n"
+            << "  KV cache     " << megabytes(plan.slidingCache + plan.globalCache) << " ("
+            << plan.batch << " x " << plan.context << " positions, "
+            << name(artifact.program.cacheType) << ")\n"
+            << "  activations  " << megabytes(plan.activations + plan.scratch) << "\n"
+            << "  kernels      " << artifact.program.kernels.size() << " for "
+            << artifact.objects.size() << " instruction sets, " << megabytes(code) << "\n"
+            << "  seconds      " << seconds << "\n";
+}
+
+Status compile(CommandLine &line) {
+  auto start = std::chrono::steady_clock::now();
+  if (line.targets != "host")
+    return usage("--target: expected host, got " + line.targets);
+  if (!line.dtype.empty()) {
+    line.options.dtype = scalarTypeFromName(line.dtype);
+    if (!line.options.dtype)
+      return usage("--dtype: expected f64, f32 or bf16, got " + line.dtype);
+  }
+  line.options.fusion = line.fusion == "on";
+  if (!line.plan && line.output.empty() && line.stopAfter.empty())
+    return usage("-o: expected a name for the artifact");
+
+  Expected<Source> source = openSource(line.input);
+  if (!source)
+    return source.error();
+  if (!line.options.dumpDir.empty()) {
+    std::error_code error;
+    fs::create_directories(line.options.dumpDir, error);
+    if (error)
+      return badInput(line.options.dumpDir + ": " + error.message());
+  }
+
+  if (line.plan) {
+    Expected<Program> program = planModel(source->config, line.options);
+    if (!program)
+      return program.error();
+    Expected<MemoryPlan> plan = planOf(*program);
+    if (!plan)
+      return plan.error();
+    return writeText(line.output, plan->text());
+  }
+  auto stop = std::find(std::begin(phaseNames), std::end(phaseNames), line.stopAfter);
+  if (!line.stopAfter.empty() && line.stopAfter != "codegen") {
+    Expected<std::string> text = compileToText(source->config, line.options,
+                                               Phase(stop - std::begin(phaseNames)));
+    return text ? writeText(line.output, *text) : text.status();
+  }
+
+  bool terminal = isatty(STDERR_FILENO);
+  if (!line.quiet)
+    line.options.progress = [&](const std::string &step, int64_t done, int64_t of) {
+      std::cerr << (terminal ? "\r\x1b[K" : "") << "[" << done << "/" << of << "] " << step
+                << (terminal ? "" : "\n") << std::flush;
+    };
+  Expected<Artifact> artifact = source->checkpoint
+                                    ? compileCheckpoint(*source->checkpoint, line.options)
+                                    : compileModel(source->config, line.options);
+  if (!line.quiet && terminal)
+    std::cerr << "\r\x1b[K";
+  if (!artifact)
+    return artifact.error();
+  artifact->modelName = fs::absolute(line.input).lexically_normal().filename().string();
+  Expected<MemoryPlan> plan = planOf(artifact->program);
+  if (!plan)
+    return plan.error();
+  if (Status status = writeArtifact(line.output, *artifact); !status)
+    return status;
+  if (!line.quiet) {
+    double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (source->checkpoint && source->checkpoint->skippedTensors())
+      std::cerr << "skipped " << source->checkpoint->skippedTensors()
+                << " tensors that the text model does not use ("
+                << megabytes(source->checkpoint->skippedBytes()) << ")\n";
+    printSummary(*artifact, *plan, line, seconds);
+  }
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("compiles a Gemma 4 checkpoint, or a config.json alone, into one artifact",
+               "gemma-compile");
+  app.footer("examples:\n"
+             "  gemma-compile gemma-4-12B -o gemma-4-12B.gemma\n"
+             "  gemma-compile gemma-4-12B/config.json -o any.gemma --dtype bf16\n"
+             "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
+             "  gemma-compile gemma-4-12B --stop-after lower\n"
+             "exit codes: 0 ok, 1 bad input, 2 usage, 3 our own error");
+  CommandLine line;
+  app.add_option("input", line.input, "checkpoint folder or config.json")->required();
+  app.add_option("-o,--output", line.output, "the artifact (or the text of --plan, --stop-after)");
+  app.add_option("--target", line.targets, "list of targets; host")->capture_default_str();
+  app.add_option("--dtype", line.dtype, "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
+  app.add_option("--max-context", line.options.maxContext,
+                 "most positions of a sequence (default: 8192 or the model's, the smaller)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--max-batch", line.options.maxBatch, "most sequences of a step")
+      ->capture_default_str();
+  app.add_option("--max-chunk", line.options.maxChunk, "most tokens of a step")
+      ->capture_default_str();
+  app.add_option("--fusion", line.fusion, "on, or off: every node its own launch")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_option("--isa", line.options.isas, "instruction sets to compile for (default: all)");
+  app.add_option("--stop-after", line.stopAfter, "print the IR after this phase")
+      ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));
+  app.add_option("--dump-dir", line.options.dumpDir,
+                 "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
+  app.add_flag("--plan", line.plan, "print what the model takes of memory, and compile nothing");
+  app.add_flag("--quiet", line.quiet, "no progress and no summary");
+  return driver::runTool(app, argc, argv, [&] { return compile(line); });
+}
