@@ -1,0 +1,196 @@
+// One prompt, one answer.
+#include "runtime/support/File.h"
+#include "runtime/text/Chat.h"
+#include "runtime/text/Detokenizer.h"
+#include "tools/gemma-run/Modes.h"
+#include "tools/gemma-run/TensorLog.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+namespace gemma::run {
+
+static constexpr uint64_t maxPromptBytes = uint64_t(1) << 30;
+
+void printSpeed(int64_t promptTokens, const Generation &generation) {
+  auto rate = [](int64_t tokens, double seconds) {
+    return seconds > 0 ? double(tokens) / seconds : 0;
+  };
+  std::fprintf(stderr, "prefill: %lld tokens in %.2f s, %.1f tokens/s",
+               static_cast<long long>(promptTokens), generation.prefillSeconds,
+               rate(promptTokens, generation.prefillSeconds));
+  if (generation.decodeSteps > 0)
+    std::fprintf(stderr, "; decode: %lld tokens in %.2f s, %.1f tokens/s",
+                 static_cast<long long>(generation.decodeSteps), generation.decodeSeconds,
+                 rate(generation.decodeSteps, generation.decodeSeconds));
+  std::fprintf(stderr, "\n");
+}
+
+/// The prompt's ids, from whatever source the command line names.
+static Expected<std::vector<int32_t>> promptTokens(const RunOptions &options,
+                                                   const Session &session) {
+  if (options.tokens)
+    return parseTokenList(*options.tokens);
+  std::string text;
+  if (options.prompt) {
+    text = *options.prompt;
+  } else if (options.promptFile) {
+    Expected<std::string> read = readWholeFile(*options.promptFile, maxPromptBytes);
+    if (!read)
+      return read.status();
+    text = std::move(*read);
+  } else {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  if (text.empty())
+    return badInput("empty prompt: expected some text, got none");
+  Expected<Tokenizer> tokenizer = session.requireTokenizer("a prompt in text");
+  if (!tokenizer)
+    return tokenizer.status();
+  return encodeCompletion(*tokenizer, text);
+}
+
+namespace {
+
+/// Prints what is generated as it comes, and keeps what the options ask for.
+class PromptRun {
+public:
+  PromptRun(const RunOptions &options, Session &session) : options(options), session(session) {
+    if (session.tokenizer)
+      detokenizer.emplace(*session.tokenizer, DecodeOptions{.skipSpecial = true});
+  }
+
+  Status run() {
+    Expected<std::vector<int32_t>> prompt = promptTokens(options, session);
+    if (!prompt)
+      return prompt.status();
+    Expected<SamplingOptions> sampling = samplingOptions(options, session.model->artifact());
+    if (!sampling)
+      return sampling.status();
+    GenerationOptions generation;
+    generation.maxTokens = options.maxTokens;
+    generation.ignoreEos = options.ignoreEos;
+    generation.logprobs = options.json;
+    generation.allLogits = !options.logitsOut.empty();
+    generation.sampling = *sampling;
+    Expected<std::unique_ptr<Sequence>> sequence = session.context->newSequence();
+    if (!sequence)
+      return sequence.status();
+    Expected<Generation> result =
+        generate(*session.context, **sequence, *prompt, generation, events(), &interrupted);
+    if (!result)
+      return result.status();
+    finishText();
+    if (!options.quiet)
+      printSpeed(int64_t(prompt->size()), *result);
+    if (result->finish == FinishReason::ContextFull && !options.quiet)
+      std::fprintf(stderr, "the context of %lld tokens is full\n",
+                   static_cast<long long>(session.context->contextLength()));
+    if (options.json)
+      printJson(*prompt, *result, generation.sampling);
+    return writeTensors();
+  }
+
+private:
+  GenerationEvents events() {
+    GenerationEvents events;
+    if (!options.logitsOut.empty())
+      events.onPromptLogits = [this](int64_t, const OutputView &view, int64_t row) -> Status {
+        logits.append("logits", view, row, {view.rowElements});
+        return {};
+      };
+    if (!options.nodesOut.empty())
+      events.onChunk = [this](int64_t, const StepResult &result) { return keepNodes(result); };
+    events.onToken = [this](int32_t token, std::span<const double>) { return onToken(token); };
+    return events;
+  }
+
+  Status onToken(int32_t token) {
+    if (!options.logitsOut.empty()) {
+      // The logits it was chosen from are the last step's, whose last row they are.
+      std::optional<OutputView> view = session.context->output("logits");
+      logits.append("generated.logits", *view, view->rows - 1, {view->rowElements});
+    }
+    if (detokenizer)
+      show(detokenizer->push(token));
+    else if (!options.json)
+      std::cout << (first ? "" : " ") << token << std::flush;
+    first = false;
+    return {};
+  }
+
+  void show(const std::string &part) {
+    text += part;
+    if (!options.json)
+      std::cout << part << std::flush;
+  }
+
+  void finishText() {
+    if (detokenizer)
+      show(detokenizer->flush());
+    if (!options.json && !first)
+      std::cout << "\n";
+  }
+
+  Status keepNodes(const StepResult &result) {
+    for (const OutputPlan &plan : session.model->program().outputs) {
+      std::optional<OutputView> view = session.context->output(plan.name);
+      if (plan.extent != 'T' || !view)
+        continue;
+      for (int64_t row = 0; row < result.tokens; ++row)
+        nodes.append(plan.name, *view, row, plan.shape);
+    }
+    return {};
+  }
+
+  void printJson(std::span<const int32_t> prompt, const Generation &result,
+                 const SamplingOptions &sampling) const {
+    nlohmann::ordered_json out;
+    out["prompt_tokens"] = prompt.size();
+    out["tokens"] = result.tokens;
+    if (detokenizer)
+      out["text"] = text;
+    out["logprobs"] = result.logprobs;
+    out["finish"] = finishName(result.finish);
+    if (!sampling.greedy())
+      out["seed"] = sampling.seed;
+    out["timings"] = {{"load_seconds", session.loadSeconds},
+                      {"prefill_seconds", result.prefillSeconds},
+                      {"decode_seconds", result.decodeSeconds},
+                      {"decode_steps", result.decodeSteps}};
+    std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  }
+
+  Status writeTensors() const {
+    if (!options.logitsOut.empty())
+      if (Status status = logits.write(options.logitsOut); !status)
+        return status;
+    if (!options.nodesOut.empty())
+      return nodes.write(options.nodesOut);
+    return {};
+  }
+
+  const RunOptions &options;
+  Session &session;
+  std::optional<Detokenizer> detokenizer;
+  std::string text;
+  bool first = true;
+  TensorLog logits, nodes;
+};
+
+} // namespace
+
+Status runPrompt(const RunOptions &options) {
+  Expected<Session> session = Session::open(options);
+  if (!session)
+    return session.status();
+  if (!options.nodesOut.empty() && session->model->program().fused)
+    return badInput("--nodes-out: the artifact was compiled with fused nodes; compile it with "
+                    "--fusion off");
+  return PromptRun(options, *session).run();
+}
+
+} // namespace gemma::run

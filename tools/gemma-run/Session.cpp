@@ -1,0 +1,165 @@
+#include "tools/gemma-run/Session.h"
+
+#include "runtime/support/Json.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <unistd.h>
+
+namespace gemma::run {
+
+std::atomic<bool> interrupted{false};
+
+void catchInterrupts() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { interrupted.store(true); };
+  // Once: the second Ctrl-C has its usual effect. Reads are not restarted, so that waiting for a
+  // line ends too.
+  action.sa_flags = int(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Shows how far packing is, once it has taken 2 seconds: a line that is written over on a
+/// terminal, a line every 5 seconds elsewhere.
+class PackingProgress {
+public:
+  explicit PackingProgress(bool quiet) : quiet(quiet) {}
+
+  void update(uint64_t done, uint64_t total) {
+    double now = secondsSince(start);
+    if (quiet || now < 2 || now - last < (terminal ? 0.2 : 5))
+      return;
+    last = now;
+    shown = true;
+    std::fprintf(stderr, "%spacking weights: %3.0f %% of %.2f GiB%s", terminal ? "\r" : "",
+                 100.0 * double(done) / double(total), double(total) / (1 << 30),
+                 terminal ? "" : "\n");
+  }
+  ~PackingProgress() {
+    if (shown && terminal)
+      std::fprintf(stderr, "\r%60s\r", "");
+  }
+
+private:
+  bool quiet;
+  bool terminal = ::isatty(STDERR_FILENO);
+  bool shown = false;
+  double last = 0;
+  Clock::time_point start = Clock::now();
+};
+
+/// For somebody who gives a checkpoint instead of an artifact: what to type.
+Status refuseCheckpoint(const std::filesystem::path &path) {
+  std::filesystem::path folder = path;
+  if (folder.filename().empty())
+    folder = folder.parent_path();
+  std::string name = std::filesystem::absolute(folder).filename().string();
+  return badInput(path.string() + " is a checkpoint folder, not an artifact; compile it first:\n" +
+                  "  gemma-compile " + folder.string() + " -o " + name + ".gemma");
+}
+
+} // namespace
+
+Expected<Session> Session::open(const RunOptions &options) {
+  auto start = Clock::now();
+  std::error_code code;
+  if (std::filesystem::is_directory(options.artifact, code)) {
+    if (std::filesystem::exists(std::filesystem::path(options.artifact) / "config.json", code))
+      return refuseCheckpoint(options.artifact);
+    return badInput(options.artifact + ": expected an artifact of gemma-compile, got a folder");
+  }
+  Expected<Artifact> artifact = readArtifact(options.artifact);
+  if (!artifact)
+    return artifact.status();
+  Session session;
+  if (artifact->tokenizer) {
+    Expected<Tokenizer> tokenizer =
+        Tokenizer::fromJson(*artifact->tokenizer, options.artifact + ": tokenizer.json");
+    if (!tokenizer)
+      return tokenizer.status();
+    session.tokenizer.emplace(std::move(*tokenizer));
+  }
+  Expected<Checkpoint> checkpoint =
+      openArtifactWeights(*artifact, options.weights, options.verifyWeights);
+  if (!checkpoint)
+    return checkpoint.status();
+  ContextOptions contextOptions;
+  contextOptions.context = options.context.value_or(0);
+  contextOptions.batch = 1;
+  contextOptions.threads = unsigned(options.threads.value_or(WorkerPool::availableThreads()));
+  PackingProgress progress(options.quiet);
+  ModelOptions modelOptions;
+  modelOptions.threads = contextOptions.threads;
+  modelOptions.memory = {contextOptions.context, 1, int64_t(contextOptions.threads)};
+  modelOptions.progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
+  Expected<std::shared_ptr<const Model>> model =
+      Model::load(std::move(*artifact), *checkpoint, modelOptions);
+  if (!model)
+    return model.status();
+  session.model = std::move(*model);
+  Expected<std::unique_ptr<Context>> context = Context::create(session.model, contextOptions);
+  if (!context)
+    return context.status();
+  session.context = std::move(*context);
+  session.loadSeconds = secondsSince(start);
+  return session;
+}
+
+Expected<Tokenizer> Session::requireTokenizer(std::string_view what) const {
+  if (tokenizer)
+    return *tokenizer;
+  return badInput(std::string(what) +
+                  " needs a tokenizer, which the artifact does not have; --tokens does not");
+}
+
+Expected<SamplingOptions> samplingOptions(const RunOptions &options, const Artifact &artifact) {
+  bool asked = options.temperature || options.topK || options.topP || options.minP;
+  SamplingOptions sampling;
+  const std::optional<GenerationDefaults> &defaults = artifact.generation;
+  if (options.greedy || (!asked && !(defaults && defaults->doSample.value_or(false))))
+    return sampling;
+  GenerationDefaults from = defaults.value_or(GenerationDefaults());
+  sampling.temperature = options.temperature.value_or(from.temperature.value_or(1));
+  sampling.topK = options.topK.value_or(from.topK.value_or(0));
+  sampling.topP = options.topP.value_or(from.topP.value_or(1));
+  sampling.minP = options.minP.value_or(from.minP.value_or(0));
+  if (!(sampling.temperature >= 0) || !std::isfinite(sampling.temperature))
+    return usage("--temperature: expected a number from 0 on");
+  sampling.seed = options.seed.value_or(uint64_t(std::random_device()()) << 32 |
+                                        uint64_t(std::random_device()()));
+  return sampling;
+}
+
+Expected<std::vector<int32_t>> parseTokenList(std::string_view text) {
+  std::vector<int32_t> ids;
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return badInput("--tokens: expected at least one token, got none");
+  for (;;) {
+    size_t comma = text.find(',');
+    std::string_view word = text.substr(0, comma);
+    size_t begin = word.find_first_not_of(" \t\r\n"), end = word.find_last_not_of(" \t\r\n");
+    word = begin == std::string_view::npos ? "" : word.substr(begin, end - begin + 1);
+    int32_t id = 0;
+    auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (word.empty() || error != std::errc() || stop != word.data() + word.size())
+      return badInput("--tokens: expected ids between commas, got " + quoteForMessage(word));
+    ids.push_back(id);
+    if (comma == std::string_view::npos)
+      return ids;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+} // namespace gemma::run
