@@ -1,4 +1,5 @@
 #include "runtime/engine/Artifact.h"
+#include "runtime/engine/Inspect.h"
 #include "runtime/engine/ProgramCheck.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
@@ -82,6 +83,22 @@ TEST_F(ArtifactTest, RoundTrip) {
   EXPECT_EQ(read->checkpointFiles, artifact.checkpointFiles);
   EXPECT_TRUE(looksLikeArtifact(path));
   EXPECT_FALSE(looksLikeArtifact(folder));
+}
+
+TEST_F(ArtifactTest, InspectShowsEveryPart) {
+  written();
+  Expected<Artifact> read = readArtifact(path);
+  ASSERT_TRUE(read.ok());
+  std::string text = inspectText(*read);
+  for (const char *part : {"artifact ", "model sample", "avx2, 77 bytes, needs avx2 fma",
+                           "embed 11x8xf32, rows, 352 bytes", "c0 ring, heads 1, dim 4",
+                           "k1 grid (R ceildiv 3)", "when (8 + (T * -1)) >= 0",
+                           "(read tokens, read @embed, write arena+64) embed", "readwrite @c1.v"})
+    EXPECT_TRUE(text.find(part) != std::string::npos) << part << " in\n" << text;
+  nlohmann::json object = inspectJson(*read);
+  EXPECT_EQ(object["identity"], read->identity);
+  EXPECT_EQ(object["program"]["kernels"].size(), 2u);
+  EXPECT_EQ(object["memory"]["weights"], 384);
 }
 
 TEST_F(ArtifactTest, BytesDependOnContentAlone) { EXPECT_EQ(written(), written()); }
