@@ -14,8 +14,9 @@ LogicalResult GqaOp::verify() {
   if (failed(verifyFinite(*this, "scale", getScale())))
     return failure();
   // gqa_c3
-  if (getWindow() && static_cast<int64_t>(*getWindow()) < 1)
-    return emitOpError() << "expected window >= 1, got " << static_cast<int64_t>(*getWindow());
+  auto window = static_cast<int64_t>(getWindow().value_or(1));
+  if (window < 1)
+    return emitOpError() << "expected window >= 1, got " << window;
   // gqa_c4: the append may already have overwritten what this op reads.
   for (Operation *user : getCache().getUsers())
     if (isa<CacheAppendOp>(user)) {

@@ -41,7 +41,8 @@ LogicalResult LmHeadOp::verify() {
   if (failed(verifyFinite(*this, "mul", getMul())))
     return failure();
   // lm_head_c3
-  return getSoftcap() ? verifyPositive(*this, "softcap", *getSoftcap()) : success();
+  std::optional<APFloat> softcap = getSoftcap();
+  return softcap ? verifyPositive(*this, "softcap", *softcap) : success();
 }
 
 LogicalResult LmHeadOp::verifySymbolUses(SymbolTableCollection &symbols) {

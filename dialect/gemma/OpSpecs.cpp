@@ -59,15 +59,16 @@ static bool isTied(LmHeadOp op) {
 StringRef LmHeadOp::getOpSpec() { return "lmHead"; }
 std::string LmHeadOp::getFormula() {
   std::string product = getMul().isExactlyValue(1.0) ? "x wᵀ" : number(getMul()) + " · x wᵀ";
-  if (!getSoftcap())
+  std::optional<APFloat> softcap = getSoftcap();
+  if (!softcap)
     return "logits = " + product;
-  std::string cap = number(*getSoftcap());
+  std::string cap = number(*softcap);
   return llvm::formatv("z = {0}, logits = {1} · tanh(z / {1})", product, cap);
 }
 SpecConstants LmHeadOp::getConstants() {
   SpecConstants constants = {{"mul", number(getMul())}};
-  if (getSoftcap())
-    constants.emplace_back("softcap", number(*getSoftcap()));
+  if (std::optional<APFloat> softcap = getSoftcap())
+    constants.emplace_back("softcap", number(*softcap));
   constants.emplace_back("tied", boolean(isTied(*this)));
   return constants;
 }
@@ -152,8 +153,8 @@ std::string GqaOp::getFormula() {
       llvm::formatv("o[b,h] = Σ_{{s < seq_lens[b]} softmax_s({0} · ⟨q[b,h], k[b,s,h / {1}]⟩) · "
                     "v[b,s,h / {1}]",
                     number(getScale()), group);
-  if (getWindow())
-    formula += " over the last " + number(*getWindow()) + " positions";
+  if (std::optional<uint64_t> window = getWindow())
+    formula += " over the last " + number(*window) + " positions";
   return formula;
 }
 SpecConstants GqaOp::getConstants() {
@@ -161,8 +162,8 @@ SpecConstants GqaOp::getConstants() {
                              {"heads", std::to_string(dimOf(getQ().getType(), 1))},
                              {"kv_heads", number(getKvHeads())},
                              {"scale", number(getScale())}};
-  if (getWindow())
-    constants.emplace_back("window", number(*getWindow()));
+  if (std::optional<uint64_t> window = getWindow())
+    constants.emplace_back("window", number(*window));
   return constants;
 }
 

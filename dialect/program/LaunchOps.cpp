@@ -14,8 +14,9 @@ LogicalResult VariantOp::verify() {
     return emitOpError() << "expected a condition of 0 dimensions and 5 symbols, got "
                          << condition.getNumDims() << " and " << condition.getNumSymbols();
   // variant_c2
-  if (getArena() && static_cast<int64_t>(*getArena()) < 0)
-    return emitOpError() << "expected arena >= 0, got " << static_cast<int64_t>(*getArena());
+  auto arena = static_cast<int64_t>(getArena().value_or(0));
+  if (arena < 0)
+    return emitOpError() << "expected arena >= 0, got " << arena;
   // variant_c3
   for (Operation &op : getBody().front())
     if (op.getName().getDialectNamespace() != getOperation()->getName().getDialectNamespace())
@@ -52,12 +53,11 @@ LogicalResult BufferOp::verify() {
   if (dynamicRows != getExtent().has_value())
     return emitOpError() << "expected " << (dynamicRows ? "an" : "no") << " extent for " << type;
   // buffer_c2
-  if (getExtent() && *getExtent() != "T" && *getExtent() != "B" && *getExtent() != "R")
-    return emitOpError() << "expected extent \"T\", \"B\" or \"R\", got \"" << *getExtent() << "\"";
+  StringRef extent = getExtent().value_or("T");
+  if (extent != "T" && extent != "B" && extent != "R")
+    return emitOpError() << "expected extent \"T\", \"B\" or \"R\", got \"" << extent << "\"";
   // buffer_c3
-  if (!getOffset())
-    return success();
-  auto offset = static_cast<int64_t>(*getOffset());
+  auto offset = static_cast<int64_t>(getOffset().value_or(0));
   if (offset < 0 || offset % 64 != 0)
     return emitOpError() << "expected an offset that is a multiple of 64, got " << offset;
   return success();

@@ -43,10 +43,11 @@ LogicalResult WeightOp::verify() {
   if (layout && !expected)
     return emitOpError() << "expected a layout that fits " << type << ", got " << *layout;
   // weight_c4
-  if (getPacked() && !layout)
-    return emitOpError() << "expected a layout beside the packed type " << *getPacked();
-  if (getPacked() && *getPacked() != expected)
-    return emitOpError() << "expected the packed type " << expected << ", got " << *getPacked();
+  std::optional<Type> packed = getPacked();
+  if (packed && !layout)
+    return emitOpError() << "expected a layout beside the packed type " << *packed;
+  if (packed && *packed != expected)
+    return emitOpError() << "expected the packed type " << expected << ", got " << *packed;
   return success();
 }
 
@@ -66,11 +67,12 @@ LogicalResult CacheOp::verify() {
     return emitOpError() << "expected " << (ring ? "a ring of window >= 1" : "window 0 of pages")
                          << ", got " << window;
   // cache_c4
-  if (!getRingPages())
+  std::optional<uint64_t> ringPages = getRingPages();
+  if (!ringPages)
     return success();
   if (!ring)
     return emitOpError() << "expected no ring_pages without a ring";
-  auto pages = static_cast<int64_t>(*getRingPages());
+  auto pages = static_cast<int64_t>(*ringPages);
   if (pages < 0 || static_cast<uint64_t>(pages) <
                        llvm::divideCeil(static_cast<uint64_t>(window), static_cast<uint64_t>(page)))
     return emitOpError() << "expected ring_pages that hold " << window << " positions, got "
@@ -111,9 +113,9 @@ LogicalResult RefOp::verifySymbolUses(SymbolTableCollection &symbols) {
     auto logical = dyn_cast<RankedTensorType>(weight.getType());
     if (!logical)
       return emitOpError() << "expected a weight of tensor type, got " << weight.getType();
-    MemRefType plain = MemRefType::get(logical.getShape(), logical.getElementType());
-    return verifyMemory(*this,
-                        weight.getPacked() ? dyn_cast<MemRefType>(*weight.getPacked()) : plain);
+    if (std::optional<Type> packed = weight.getPacked())
+      return verifyMemory(*this, dyn_cast<MemRefType>(*packed));
+    return verifyMemory(*this, MemRefType::get(logical.getShape(), logical.getElementType()));
   }
   // ref_c3
   if (auto cache = dyn_cast_or_null<CacheOp>(target)) {
