@@ -90,6 +90,9 @@ struct StepResult {
   std::vector<int64_t> firstLogitRow;
 };
 
+/// Told after each launch of a step: the variant and the launch within it.
+using LaunchObserver = std::function<void(size_t variant, size_t launch)>;
+
 /// Told of each chunk of a long input: the index of its first token with logits within the input.
 using ChunkResult = std::function<Status(int64_t firstToken, const StepResult &result)>;
 
@@ -123,6 +126,13 @@ public:
 
   /// The output of that name from the last step, or nothing if the program has none.
   std::optional<OutputView> output(std::string_view name) const;
+
+  /// Has `observer` called after every launch from now on; null: nobody. What the launch wrote is
+  /// in argumentData() until a later launch reuses the place.
+  void observeLaunches(LaunchObserver observer) { launchObserver = std::move(observer); }
+  const std::byte *argumentData(size_t variant, size_t launch, size_t argument) const {
+    return static_cast<const std::byte *>(arguments[variant][launch][argument]);
+  }
 
   /// A lane ("k", "v") of a cache: all its bytes, for tests.
   std::span<const std::byte> cacheLane(size_t cache, std::string_view lane) const;
@@ -165,6 +175,7 @@ private:
   std::vector<int32_t> freePages;
   std::vector<Sequence *> sequences; ///< by slot; null if free
   StepResult last;
+  LaunchObserver launchObserver;
 };
 
 } // namespace gemma

@@ -86,20 +86,21 @@ private:
                   options.allLogits ? LogitsWanted::All
                   : final           ? LogitsWanted::Last
                                     : LogitsWanted::None};
+      if (events.onStep)
+        events.onStep(length);
       Expected<StepResult> step = context.step({&row, 1});
       if (!step)
         return step.status();
-      if (Status status = report(begin, *step, begin + length); !status)
+      if (Status status = report(*step, begin + length); !status)
         return status;
       begin += length;
     }
+    if (events.onPromptEnd)
+      events.onPromptEnd();
     return {};
   }
 
-  Status report(int64_t begin, const StepResult &step, int64_t end) {
-    if (events.onChunk)
-      if (Status status = events.onChunk(begin, step); !status)
-        return status;
+  Status report(const StepResult &step, int64_t end) {
     if (step.logitRows == 0)
       return {};
     std::optional<OutputView> view = context.output("logits");

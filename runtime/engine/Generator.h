@@ -44,8 +44,10 @@ struct Generation {
 struct GenerationEvents {
   /// The logits of a prompt's token (of the last one only, unless allLogits).
   std::function<Status(int64_t position, const OutputView &logits, int64_t row)> onPromptLogits;
-  /// A chunk of the prompt has been computed: its outputs can be read.
-  std::function<Status(int64_t firstToken, const StepResult &result)> onChunk;
+  /// A step with this many tokens of the prompt is about to run.
+  std::function<void(int64_t tokens)> onStep;
+  /// The whole prompt has been computed.
+  std::function<void()> onPromptEnd;
   /// A token was chosen from these logits, [vocab].
   std::function<Status(int32_t token, std::span<const double> logits)> onToken;
 };

@@ -150,6 +150,8 @@ void Context::runLaunches(size_t variant, const GemmaSizes &sizes,
     pool.run(grids[i], [&](uint64_t begin, uint64_t end, unsigned worker) {
       kernel(&args, begin, end, scratch + worker * scratchStride);
     });
+    if (launchObserver)
+      launchObserver(variant, i);
   }
 }
 

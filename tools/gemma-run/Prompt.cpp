@@ -3,6 +3,7 @@
 #include "runtime/text/Chat.h"
 #include "runtime/text/Detokenizer.h"
 #include "tools/gemma-run/Modes.h"
+#include "tools/gemma-run/NodeLog.h"
 #include "tools/gemma-run/TensorLog.h"
 
 #include <nlohmann/json.hpp>
@@ -74,11 +75,13 @@ public:
     generation.maxTokens = options.maxTokens;
     generation.ignoreEos = options.ignoreEos;
     generation.logprobs = options.json;
-    generation.allLogits = !options.logitsOut.empty();
+    generation.allLogits = !options.logitsOut.empty() || !options.nodesOut.empty();
     generation.sampling = *sampling;
     Expected<std::unique_ptr<Sequence>> sequence = session.context->newSequence();
     if (!sequence)
       return sequence.status();
+    if (!options.nodesOut.empty())
+      nodes.emplace(*session.context, int64_t(prompt->size()));
     Expected<Generation> result =
         generate(*session.context, **sequence, *prompt, generation, events(), &interrupted);
     if (!result)
@@ -102,8 +105,10 @@ private:
         logits.append("logits", view, row, {view.rowElements});
         return {};
       };
-    if (!options.nodesOut.empty())
-      events.onChunk = [this](int64_t, const StepResult &result) { return keepNodes(result); };
+    if (nodes) {
+      events.onStep = [this](int64_t tokens) { nodes->beginStep(tokens); };
+      events.onPromptEnd = [this] { session.context->observeLaunches(nullptr); };
+    }
     events.onToken = [this](int32_t token, std::span<const double>) { return onToken(token); };
     return events;
   }
@@ -135,17 +140,6 @@ private:
       std::cout << "\n";
   }
 
-  Status keepNodes(const StepResult &result) {
-    for (const OutputPlan &plan : session.model->program().outputs) {
-      std::optional<OutputView> view = session.context->output(plan.name);
-      if (plan.extent != 'T' || !view)
-        continue;
-      for (int64_t row = 0; row < result.tokens; ++row)
-        nodes.append(plan.name, *view, row, plan.shape);
-    }
-    return {};
-  }
-
   void printJson(std::span<const int32_t> prompt, const Generation &result,
                  const SamplingOptions &sampling) const {
     nlohmann::ordered_json out;
@@ -169,7 +163,7 @@ private:
       if (Status status = logits.write(options.logitsOut); !status)
         return status;
     if (!options.nodesOut.empty())
-      return nodes.write(options.nodesOut);
+      return nodes->tensors().write(options.nodesOut);
     return {};
   }
 
@@ -178,7 +172,8 @@ private:
   std::optional<Detokenizer> detokenizer;
   std::string text;
   bool first = true;
-  TensorLog logits, nodes;
+  TensorLog logits;
+  std::optional<NodeLog> nodes;
 };
 
 } // namespace
