@@ -1,4 +1,5 @@
 // gemma-opt: runs passes and pipelines on .mlir files.
+#include "codegen/cpu/Passes.h"
 #include "dialect/gemma/Gemma.h"
 #include "dialect/kernel/Kernel.h"
 #include "dialect/program/Program.h"
@@ -17,6 +18,7 @@ int main(int argc, char **argv) {
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
   gemma::registerImportPass();
+  gemma::codegen::registerHostCodegenPasses();
   registry.insert<gemma::ir::GemmaDialect, gemma::kernel::KernelDialect,
                   gemma::program::ProgramDialect>();
   gemma::passes::registerGemmaPasses();

@@ -1,0 +1,34 @@
+// Host code generation: kernels of the kernel dialect -> one shared object of an instruction set.
+#pragma once
+
+#include "codegen/cpu/HostIsa.h"
+#include "runtime/support/Status.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+
+namespace gemma::codegen {
+
+struct CodegenOptions {
+  std::string dumpDir; ///< if not empty: KERNEL.TARGET.{ll,s,o} of each kernel are written there
+};
+
+struct HostKernel {
+  std::string name;         ///< exported symbol of type GemmaKernel
+  int64_t scratchBytes = 0; ///< a worker; the same for every instruction set
+};
+
+struct HostObject {
+  std::string isa;
+  std::string bytes; ///< an ELF shared object that stands alone
+  std::vector<HostKernel> kernels;
+};
+
+/// The dialects that host code generation makes.
+void registerHostCodegenDialects(mlir::DialectRegistry &registry);
+
+/// Compiles every kernel.func of `module`, which stays as it is.
+Expected<HostObject> compileHostKernels(mlir::ModuleOp module, const HostIsa &isa,
+                                        const CodegenOptions &options = {});
+
+} // namespace gemma::codegen

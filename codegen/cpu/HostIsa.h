@@ -1,0 +1,28 @@
+// The instruction sets that one artifact carries host code for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gemma::codegen {
+
+/// A feature set of x86-64, not a level name: what a kernel variant may use.
+struct HostIsa {
+  std::string name;     ///< "baseline", "avx2", "avx512"
+  std::string features; ///< LLVM feature string over `-mcpu=x86-64`
+  int64_t vectorBits;   ///< of the widest register
+  int64_t registers;    ///< vector registers
+  bool fma;             ///< without it, multiply and add round separately
+  /// CPU feature names as in /proc/cpuinfo: all must be there for the variant to run.
+  std::vector<std::string> needs;
+};
+
+/// The variants whose code differs, widest first: avx512, avx2, baseline. VNNI and BF16 variants
+/// join when a kernel uses their instructions.
+const std::vector<HostIsa> &hostIsas();
+
+/// The variant of that name, or null.
+const HostIsa *findHostIsa(const std::string &name);
+
+} // namespace gemma::codegen

@@ -1,0 +1,285 @@
+// kernel.contract -> register tiles: for each panel group of the block and each row tile one loop
+// over k with an accumulator register for every (row, 16 / lanes of a panel), then the epilogue on
+// registers.
+//
+// Every output has one accumulator and adds its products in ascending k, whatever the tile, so a
+// result does not depend on how rows and panels were cut.
+#include "codegen/cpu/Lowering.h"
+
+#include "codegen/cpu/VectorMath.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace gemma::codegen {
+namespace {
+
+constexpr int64_t panelColumns = 16;
+constexpr int64_t prefetchBytes = 8192; ///< ahead of the weights in use
+
+/// The outputs that one loop over k computes.
+struct Tile {
+  int64_t rows;
+  int64_t panels;  ///< output panels: each is one weight panel, or a pair
+  int64_t vectors; ///< registers of each panel: all of its 16 columns, or some
+};
+
+class ContractLowering {
+public:
+  ContractLowering(KernelBuilder &b, kernel::ContractOp op)
+      : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
+        out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {}
+
+  void run() {
+    if (!check())
+      return;
+    Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
+    int64_t panelsOfBlock = op.getPanels() / pair, panelsOfWeight = weight.dim(0) / pair;
+    firstPanel = b.mul(block, panelsOfBlock);
+    endPanel = b.add(firstPanel, b.index(panelsOfBlock));
+    if (panelsOfWeight % panelsOfBlock)
+      endPanel = b.minimum(endPanel, b.index(panelsOfWeight));
+
+    // The widest tile takes most rows, halving ones the rest.
+    Value row = b.index(0), rows = b.extent(op.getExtent());
+    for (int64_t tileRows = bestRows(); tileRows > 0; tileRows /= 2) {
+      Tile tile = bestTile(tileRows, panelsOfBlock);
+      Value count = b.mul(b.floorDiv(b.sub(rows, row), tileRows), tileRows);
+      Value end = b.add(row, count);
+      emitPanels(tile, panelsOfBlock, row, end);
+      row = end;
+    }
+  }
+
+private:
+  bool check() {
+    Block &epilogue = op.getEpilogue().front();
+    auto weightType = weight.type;
+    unsigned rank = weightType.getRank();
+    packed16 = rank == 4;
+    bool types = epilogue.getNumArguments() == static_cast<unsigned>(pair) &&
+                 llvm::all_of(epilogue.getArgumentTypes(),
+                              [](Type type) { return type.isF32() || type.isF64(); }) &&
+                 epilogue.getTerminator()->getNumOperands() == 1;
+    bool layout = (rank == 3 || (rank == 4 && weightType.getDimSize(3) == 2 &&
+                                 weightType.getElementTypeBitWidth() == 16)) &&
+                  weightType.getDimSize(2) == panelColumns && weightType.hasStaticShape() &&
+                  weightType.getDimSize(0) % pair == 0 && op.getPanels() % pair == 0 &&
+                  op.getPanels() > 0;
+    bool matrices = act.type.getRank() == 2 && act.strides().back() == 1 &&
+                    out.type.getRank() == 2 && out.strides().back() == 1;
+    if (!types || !layout || !matrices) {
+      b.fail(op,
+             "expected act [rows, K] and out [rows, N], a weight packed in panels of 16 rows and "
+             "an epilogue on f32 or f64 sums");
+      return false;
+    }
+    depth = act.dim(1);
+    int64_t packedDepth = weightType.getDimSize(1) * (packed16 ? 2 : 1);
+    if (packedDepth < depth || packedDepth > depth + 1) {
+      b.fail(op, "expected a weight of depth " + Twine(depth) + ", got " + Twine(packedDepth));
+      return false;
+    }
+    compute = epilogue.getArgument(0).getType();
+    lanes = std::min(b.lanes(compute), panelColumns);
+    return true;
+  }
+
+  int64_t panelVectors() const { return panelColumns / lanes; }
+
+  /// Whether accumulators, a step's weights and a broadcast activation fit the registers.
+  bool fits(int64_t rows, int64_t columns) const {
+    int64_t temporaries = rows == 1 ? 3 : columns * (packed16 ? 2 : 1) + 1 + !b.target.fma;
+    return rows * columns + temporaries <= b.target.registers;
+  }
+
+  /// The tile of that many rows with fewest loads a product.
+  Tile bestTile(int64_t rows, int64_t panelsOfBlock) const {
+    Tile best = {rows, 1, 1};
+    for (int64_t vectors = 1; vectors <= panelVectors(); vectors *= 2)
+      for (int64_t panels = 1; panels <= panelsOfBlock; ++panels) {
+        bool whole = vectors == panelVectors() && panelsOfBlock % panels == 0;
+        if ((panels == 1 || whole) && fits(rows, panels * pair * vectors) &&
+            panels * vectors > best.panels * best.vectors)
+          best = {rows, panels, vectors};
+      }
+    return best;
+  }
+
+  int64_t bestRows() {
+    int64_t best = 1;
+    double fewest = 1e9;
+    for (int64_t rows = 1; rows <= std::max<int64_t>(op.getRowTile(), 1); ++rows) {
+      if (!fits(rows, pair))
+        continue;
+      Tile tile = bestTile(rows, op.getPanels() / pair);
+      double columns = tile.panels * tile.vectors * pair;
+      double loads = 1 / columns + 1.0 / rows;
+      if (loads < fewest) {
+        fewest = loads;
+        best = rows;
+      }
+    }
+    return best;
+  }
+
+  void emitPanels(Tile tile, int64_t panelsOfBlock, Value rowBegin, Value rowEnd) {
+    Value groupsEnd = endPanel;
+    if (tile.panels > 1)
+      groupsEnd = b.add(firstPanel,
+                        b.mul(b.floorDiv(b.sub(endPanel, firstPanel), tile.panels), tile.panels));
+    auto emitGroups = [&](Tile tile, Value begin, Value end) {
+      b.loop(begin, end, tile.panels, [&](Value panel) {
+        for (int64_t column = 0; column < panelVectors(); column += tile.vectors)
+          b.loop(rowBegin, rowEnd, tile.rows,
+                 [&](Value row) { emitTile(tile, row, panel, column * lanes); });
+      });
+    };
+    emitGroups(tile, firstPanel, groupsEnd);
+    // Only the last block can hold a number of panels that the group does not divide.
+    if (tile.panels > 1 && (weight.dim(0) / pair) % panelsOfBlock % tile.panels)
+      emitGroups({tile.rows, 1, tile.vectors}, groupsEnd, endPanel);
+  }
+
+  void emitTile(Tile tile, Value row, Value panel, int64_t column) {
+    SmallVector<Value> rowIndices, panelIndices;
+    for (int64_t r = 0; r < tile.rows; ++r)
+      rowIndices.push_back(b.add(row, b.index(r)));
+    Value firstWeightPanel = b.mul(panel, pair);
+    for (int64_t p = 0; p < tile.panels * pair; ++p)
+      panelIndices.push_back(b.add(firstWeightPanel, b.index(p)));
+    int64_t columns = panelIndices.size() * tile.vectors;
+
+    // One step: k, or the two k that 16-bit weights keep side by side.
+    auto step = [&](Value k, int64_t length, ValueRange sums) {
+      SmallVector<Value> next(sums);
+      SmallVector<SmallVector<Value>> weights(length);
+      for (Value p : panelIndices)
+        for (int64_t v = 0; v < tile.vectors; ++v)
+          loadWeights(p, k, column + v * lanes, weights);
+      for (int64_t half = 0; half < length; ++half) {
+        Value at = packed16 ? b.add(b.mul(k, 2), b.index(half)) : k;
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          Value a = b.broadcast(b.loadScalar(act, {rowIndices[r], at}, compute), lanes);
+          for (int64_t c = 0; c < columns; ++c)
+            next[r * columns + c] = b.mulAdd(a, weights[half][c], next[r * columns + c]);
+        }
+      }
+      return next;
+    };
+
+    int64_t stepK = packed16 ? 2 : 1, steps = depth / stepK;
+    int64_t unroll = tile.rows == 1 ? 4 : 2, unrolled = steps / unroll * unroll;
+    SmallVector<Value> sums(tile.rows * columns, b.constant(b.vec(compute, lanes), 0.0));
+    sums = b.loop(b.index(0), b.index(unrolled), unroll, sums, [&](Value k, ValueRange carried) {
+      SmallVector<Value> next(carried);
+      for (int64_t u = 0; u < unroll; ++u) {
+        Value ku = b.add(k, b.index(u));
+        prefetch(panelIndices, ku, column, tile.vectors);
+        next = step(ku, stepK, next);
+      }
+      return next;
+    });
+    for (int64_t k = unrolled; k < steps; ++k)
+      sums = step(b.index(k), stepK, sums);
+    // An odd depth: the weight's padding is zero, but the activation beyond the row is not ours.
+    if (depth % stepK)
+      sums = step(b.index(steps), 1, sums);
+
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t p = 0; p < tile.panels; ++p)
+        for (int64_t v = 0; v < tile.vectors; ++v) {
+          SmallVector<Value> arguments;
+          for (int64_t half = 0; half < pair; ++half)
+            arguments.push_back(sums[r * columns + (p * pair + half) * tile.vectors + v]);
+          Value result = b.inlineOnVectors(op.getEpilogue().front(), arguments, lanes).front();
+          Value first =
+              b.add(b.mul(b.add(panel, b.index(p)), panelColumns), b.index(column + v * lanes));
+          store(rowIndices[r], first, result);
+        }
+  }
+
+  /// Appends the weights of `lanes` columns at k to weights[0], and those at k + 1 to weights[1].
+  void loadWeights(Value panel, Value k, int64_t column,
+                   MutableArrayRef<SmallVector<Value>> weights) {
+    if (!packed16) {
+      weights[0].push_back(b.loadVector(weight, {panel, k, b.index(column)}, lanes, compute));
+      return;
+    }
+    Type i32 = b.getI32Type();
+    Value halves = vector::LoadOp::create(b, b.vec(b.getIntegerType(16), 2 * lanes), weight.memory,
+                                          ValueRange{panel, k, b.index(column), b.index(0)});
+    Value pairs = vector::BitCastOp::create(b, b.vec(i32, lanes), halves);
+    for (auto [half, list] : llvm::enumerate(weights))
+      list.push_back(widen(half ? highHalf(pairs) : lowHalf(pairs)));
+  }
+
+  // bf16 at its place in the upper half of an f32 needs no further step.
+  Value lowHalf(Value pairs) {
+    if (weight.element().isBF16())
+      return arith::ShLIOp::create(b, pairs, b.integer(pairs.getType(), 16));
+    return arith::AndIOp::create(b, pairs, b.integer(pairs.getType(), 0xffff));
+  }
+  Value highHalf(Value pairs) {
+    if (weight.element().isBF16())
+      return arith::AndIOp::create(b, pairs, b.integer(pairs.getType(), int32_t(0xffff0000)));
+    return arith::ShRUIOp::create(b, pairs, b.integer(pairs.getType(), 16));
+  }
+  Value widen(Value bits) {
+    Value f32 = weight.element().isBF16()
+                    ? Value(arith::BitcastOp::create(b, b.vec(b.getF32Type(), lanes), bits))
+                    : emitHalfBitsToF32(b, bits, weight.element());
+    return compute.isF32() ? f32 : Value(arith::ExtFOp::create(b, b.vec(compute, lanes), f32));
+  }
+
+  /// The cache lines that the loop will read `prefetchBytes` later; beyond the panel lies the next.
+  void prefetch(ArrayRef<Value> panels, Value k, int64_t column, int64_t vectors) {
+    int64_t elementBytes = weight.element().getIntOrFloatBitWidth() / 8 * (packed16 ? 2 : 1);
+    int64_t lineColumns = 64 / elementBytes;
+    Value ahead = b.add(k, b.index(prefetchBytes / (panelColumns * elementBytes)));
+    for (Value panel : panels)
+      for (int64_t c = column / lineColumns * lineColumns; c < column + vectors * lanes;
+           c += lineColumns) {
+        SmallVector<Value> at = {panel, ahead, b.index(c)};
+        if (packed16)
+          at.push_back(b.index(0));
+        memref::PrefetchOp::create(b, weight.memory, at, /*isWrite=*/false, /*localityHint=*/2,
+                                   /*isDataCache=*/true);
+      }
+  }
+
+  /// Stores the columns that out has: the last panel may have more.
+  void store(Value row, Value column, Value result) {
+    int64_t columns = out.dim(1);
+    if (columns % panelColumns == 0)
+      return b.storeVector(out, {row, column}, result);
+    Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, b.add(column, b.index(lanes)),
+                                        b.index(columns));
+    b.when(whole, [&] { b.storeVector(out, {row, column}, result); });
+    Value cut = arith::XOrIOp::create(b, whole, b.integer(b.getI1Type(), 1));
+    b.when(cut, [&] {
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        Value at = b.add(column, b.index(lane));
+        b.when(b.less(at, b.index(columns)),
+               [&] { b.storeScalar(out, {row, at}, b.extract(result, lane)); });
+      }
+    });
+  }
+
+  KernelBuilder &b;
+  kernel::ContractOp op;
+  View act, weight, out;
+  int64_t pair;          ///< weight panels of an output panel
+  bool packed16 = false; ///< two k side by side
+  int64_t depth = 0, lanes = 0;
+  Type compute;
+  Value firstPanel, endPanel; ///< output panels of the block
+};
+
+} // namespace
+
+void lowerContract(KernelBuilder &b, kernel::ContractOp op) { ContractLowering(b, op).run(); }
+
+} // namespace gemma::codegen

@@ -1,0 +1,175 @@
+// kernel.attention against plain loops over the visible keys, with NaN in every other place.
+#include "HostKernelHarness.h"
+
+#include <cmath>
+
+namespace gemma::codegen::test {
+namespace {
+
+struct Case {
+  const char *compute, *cache;
+  int window, headDim, group, kvHeads;
+  bool ring;
+};
+
+constexpr int page = 16, ringPages = 4, tablePages = 8;
+
+/// Rows of one step: how many tokens each brings, and its length with them.
+struct Batch {
+  std::vector<int> runs, lengths;
+};
+
+std::string kernelText(const Case &c, int queryTile) {
+  auto n = [](int64_t value) { return std::to_string(value) + "x"; };
+  std::string q = "memref<?x" + n(c.group * c.kvHeads) + n(c.headDim) + c.compute + ">";
+  std::string k = "memref<?x" + n(c.kvHeads) + n(c.headDim) + n(page) + c.cache + ">";
+  std::string v = "memref<?x" + n(c.kvHeads) + n(page) + n(c.headDim) + c.cache + ">";
+  std::string list = "memref<?xi32>", table = "memref<?x" + n(tablePages) + "i32>";
+  std::string read = " {kernel.access = #kernel.access<read>}, ";
+  return "kernel.func @k(%q: " + q + read + "%k: " + k + read + "%v: " + v + read + "%rs: " + list +
+         read + "%sl: " + list + read + "%slots: " + list + read + "%pt: " + table + read +
+         "%out: " + q +
+         " {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R]"
+         " -> ((T floordiv " +
+         std::to_string(queryTile) + " + B) * " + std::to_string(c.kvHeads) +
+         ")> {\n kernel.grid %j {\n kernel.attention block %j q(%q : " + q + ") k(%k : " + k +
+         ") v(%v : " + v + ") out(%out : " + q + ") batch(%rs, %sl, %slots, %pt : " + list + ", " +
+         list + ", " + list + ", " + table + ") query_tile " + std::to_string(queryTile) +
+         " window " + std::to_string(c.window) +
+         " scale 0.25 paging <page = 16, ring = " + std::to_string(c.ring ? ringPages : 0) +
+         "> accumulate " + c.compute + "\n }\n kernel.return\n}\n";
+}
+
+/// The step's inputs. Sequence b holds keys of its positions that some query sees; everything else
+/// in the caches is NaN.
+struct Problem {
+  Case c;
+  Batch batch;
+  Buffer q, k, v, rowStarts, seqLens, slots, table;
+  std::vector<double> want;
+  int tokens = 0;
+
+  Problem(const Case &c, const Batch &batch, unsigned seed)
+      : c(c), batch(batch), q("f32", 0), k("f32", 0), v("f32", 0), rowStarts("i32", 0),
+        seqLens("i32", 0), slots("i32", 0), table("i32", 0) {
+    int rows = batch.runs.size(), heads = c.group * c.kvHeads;
+    std::vector<int> starts = {0}, slotList, tableList;
+    for (int run : batch.runs)
+      starts.push_back(starts.back() + run);
+    tokens = starts.back();
+    int pages = rows * (c.ring ? ringPages : tablePages);
+    for (int b = 0; b < rows; ++b)
+      slotList.push_back(rows - 1 - b);
+    for (int i = 0; i < rows * tablePages; ++i)
+      tableList.push_back(rows * tablePages - 1 - i);
+    rowStarts = Buffer::integers(starts);
+    seqLens = Buffer::integers(batch.lengths);
+    slots = Buffer::integers(slotList);
+    table = Buffer::integers(tableList);
+    q = Buffer::random(c.compute, tokens * heads * c.headDim, seed, 2.0);
+    k = Buffer(c.cache, pages * c.kvHeads * c.headDim * page, NAN);
+    v = k;
+    std::mt19937_64 engine(seed + 1);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    for (int b = 0; b < rows; ++b) {
+      int first = std::max(0, c.window ? batch.lengths[b] - batch.runs[b] - c.window + 1 : 0);
+      for (int p = first; p < batch.lengths[b]; ++p)
+        for (int h = 0; h < c.kvHeads; ++h)
+          for (int d = 0; d < c.headDim; ++d) {
+            k.set(keyAt(b, p, h, d), uniform(engine));
+            v.set(valueAt(b, p, h, d), uniform(engine));
+          }
+    }
+    for (int b = 0; b < rows; ++b)
+      for (int i = 0; i < batch.runs[b]; ++i)
+        for (int h = 0; h < heads; ++h)
+          expect(b, starts[b] + i, batch.lengths[b] - batch.runs[b] + i, h);
+  }
+
+  int64_t pageOf(int b, int p) const {
+    return c.ring ? int64_t(slots.get(b)) * ringPages + p / page % ringPages
+                  : int64_t(table.get(b * tablePages + p / page));
+  }
+  int64_t keyAt(int b, int p, int h, int d) const {
+    return ((pageOf(b, p) * c.kvHeads + h) * c.headDim + d) * page + p % page;
+  }
+  int64_t valueAt(int b, int p, int h, int d) const {
+    return ((pageOf(b, p) * c.kvHeads + h) * page + p % page) * c.headDim + d;
+  }
+
+  void expect(int b, int token, int position, int head) {
+    int first = c.window ? std::max(0, position - c.window + 1) : 0;
+    std::vector<double> weights, out(c.headDim, 0.0);
+    double highest = -INFINITY, sum = 0;
+    for (int p = first; p <= position; ++p) {
+      double score = 0;
+      for (int d = 0; d < c.headDim; ++d)
+        score += q.get((token * c.group * c.kvHeads + head) * c.headDim + d) *
+                 k.get(keyAt(b, p, head / c.group, d));
+      weights.push_back(score * 0.25);
+      highest = std::max(highest, weights.back());
+    }
+    for (double &weight : weights)
+      sum += weight = std::exp(weight - highest);
+    for (int p = first; p <= position; ++p)
+      for (int d = 0; d < c.headDim; ++d)
+        out[d] += weights[p - first] / sum * v.get(valueAt(b, p, head / c.group, d));
+    want.insert(want.end(), out.begin(), out.end());
+  }
+
+  Buffer run(HostModule &module, int queryTile, int64_t range) {
+    Buffer out(c.compute, q.size(), NAN);
+    int64_t rows = batch.runs.size(), longest = 0, run = 0;
+    for (int64_t b = 0; b < rows; ++b) {
+      longest = std::max<int64_t>(longest, batch.lengths[b]);
+      run = std::max<int64_t>(run, batch.runs[b]);
+    }
+    module.run("k", {tokens, rows, run, longest, rows},
+               {&q, &k, &v, &rowStarts, &seqLens, &slots, &table, &out},
+               (tokens / queryTile + rows) * c.kvHeads, range);
+    return out;
+  }
+};
+
+void check(const Case &c) {
+  SCOPED_TRACE(testing::Message() << c.compute << " cache " << c.cache << " window " << c.window
+                                  << " D " << c.headDim << " G " << c.group
+                                  << (c.ring ? " ring" : " paged"));
+  // A first token, a decode step past the ring's wrap, a chunk, a whole prompt.
+  Batch all =
+      c.ring ? Batch{{1, 1, 5, 19}, {1, 101, 70, 19}} : Batch{{1, 1, 5, 19}, {1, 101, 70, 50}};
+  std::map<std::string, Buffer> alone; // by variant
+  for (int queryTile : {1, 4}) {
+    forEachIsa(kernelText(c, queryTile), [&](HostModule &module) {
+      Problem problem(c, all, 11);
+      Buffer out = problem.run(module, queryTile, 1000000);
+      EXPECT_LE(relativeError(out, problem.want), c.compute == std::string("f64") ? 4e-15 : 2e-6);
+      EXPECT_TRUE(out == problem.run(module, queryTile, 1));
+      // Tiles of one query and of four give the same bits.
+      auto [it, first] = alone.try_emplace(module.isa(), out);
+      if (!first) {
+        EXPECT_TRUE(out == it->second) << "the result depends on the tile";
+      }
+    });
+  }
+}
+
+TEST(AttentionTest, Windows) {
+  for (int window : {0, 1, 5, 8, 16, 17})
+    check({"f64", "f64", window, 20, 2, 2, window != 0});
+}
+
+TEST(AttentionTest, HeadDimensions) {
+  for (int headDim : {8, 16, 20, 32, 144})
+    check({"f32", "f32", 17, headDim, 2, 1, true});
+}
+
+TEST(AttentionTest, Groups) {
+  for (int group : {1, 2, 4, 5})
+    check({"f32", "bf16", 0, 32, group, 2, false});
+}
+
+TEST(AttentionTest, PagedWithWindow) { check({"f64", "f64", 40, 32, 3, 1, false}); }
+
+} // namespace
+} // namespace gemma::codegen::test

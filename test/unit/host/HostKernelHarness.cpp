@@ -1,0 +1,157 @@
+#include "HostKernelHarness.h"
+
+#include "dialect/kernel/Kernel.h"
+#include "runtime/support/BFloat16.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cmath>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace gemma::codegen::test {
+namespace {
+
+int64_t bytesOf(const std::string &type) { return type == "f64" ? 8 : type == "bf16" ? 2 : 4; }
+
+} // namespace
+
+Buffer::Buffer(std::string type, int64_t elements, double fill)
+    : type(std::move(type)), elements(elements), bytes(elements * bytesOf(this->type)) {
+  for (int64_t i = 0; i < elements; ++i)
+    set(i, fill);
+}
+
+Buffer Buffer::random(std::string type, int64_t elements, unsigned seed, double scale) {
+  Buffer result(std::move(type), elements);
+  std::mt19937_64 engine(seed);
+  std::uniform_real_distribution<double> uniform(-scale, scale);
+  for (int64_t i = 0; i < elements; ++i)
+    result.set(i, uniform(engine));
+  return result;
+}
+
+Buffer Buffer::integers(const std::vector<int> &values) {
+  Buffer result("i32", values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    result.set(i, values[i]);
+  return result;
+}
+
+double Buffer::get(int64_t i) const {
+  const char *at = bytes.data() + i * bytesOf(type);
+  if (type == "f64") {
+    double value;
+    std::memcpy(&value, at, 8);
+    return value;
+  }
+  if (type == "bf16") {
+    uint16_t bits;
+    std::memcpy(&bits, at, 2);
+    return bf16ToF32(bits);
+  }
+  if (type == "i32") {
+    int32_t value;
+    std::memcpy(&value, at, 4);
+    return value;
+  }
+  float value;
+  std::memcpy(&value, at, 4);
+  return value;
+}
+
+void Buffer::set(int64_t i, double value) {
+  char *at = bytes.data() + i * bytesOf(type);
+  if (type == "f64") {
+    std::memcpy(at, &value, 8);
+  } else if (type == "bf16") {
+    uint16_t bits = f32ToBf16(static_cast<float>(value));
+    std::memcpy(at, &bits, 2);
+  } else if (type == "i32") {
+    int32_t integer = static_cast<int32_t>(value);
+    std::memcpy(at, &integer, 4);
+  } else {
+    float single = static_cast<float>(value);
+    std::memcpy(at, &single, 4);
+  }
+}
+
+HostModule::HostModule(const std::string &text, const HostIsa &isa) : isaName(isa.name) {
+  mlir::MLIRContext context;
+  context.loadDialect<kernel::KernelDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  if (!module) {
+    ADD_FAILURE() << "cannot parse\n" << text;
+    return;
+  }
+  auto object = compileHostKernels(*module, isa);
+  if (!object) {
+    ADD_FAILURE() << object.error().message;
+    return;
+  }
+  for (const HostKernel &kernel : object->kernels)
+    scratchBytes[kernel.name] = kernel.scratchBytes;
+  if (!cpuRuns(isa))
+    return;
+  int file = memfd_create("host-kernels", MFD_CLOEXEC);
+  EXPECT_EQ(write(file, object->bytes.data(), object->bytes.size()),
+            static_cast<ssize_t>(object->bytes.size()));
+  library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  close(file);
+  EXPECT_NE(library, nullptr) << dlerror();
+}
+
+HostModule::~HostModule() {
+  if (library)
+    dlclose(library);
+}
+
+void HostModule::run(const std::string &kernel, GemmaSizes sizes, std::vector<Buffer *> arguments,
+                     int64_t grid, int64_t range) {
+  ASSERT_NE(library, nullptr);
+  auto function = reinterpret_cast<GemmaKernel>(dlsym(library, kernel.c_str()));
+  ASSERT_NE(function, nullptr) << kernel;
+  std::vector<void *> pointers;
+  for (Buffer *argument : arguments)
+    pointers.push_back(argument->data());
+  GemmaArgs args{&sizes, pointers.data()};
+  int64_t bytes = (scratchBytes[kernel] + 127) / 64 * 64;
+  void *scratch = std::aligned_alloc(64, bytes);
+  for (int64_t begin = 0; begin < grid; begin += range) {
+    std::memset(scratch, 0xff, bytes);
+    function(&args, begin, std::min(begin + range, grid), scratch);
+  }
+  std::free(scratch);
+}
+
+bool cpuRuns(const HostIsa &isa) {
+  if (isa.name == "avx512")
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+  if (isa.name == "avx2")
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return true;
+}
+
+double relativeError(const Buffer &got, const std::vector<double> &want) {
+  EXPECT_EQ(got.size(), static_cast<int64_t>(want.size()));
+  double difference = 0, largest = 0;
+  for (int64_t i = 0; i < got.size(); ++i) {
+    double d = std::abs(got.get(i) - want[i]);
+    if (!(d <= INFINITY))
+      return INFINITY; // NaN
+    difference = std::max(difference, d);
+    largest = std::max(largest, std::abs(want[i]));
+  }
+  return largest > 0 ? difference / largest : difference;
+}
+
+double tolerance(const std::string &type) {
+  return type == "f64" ? 2e-15 : type == "f32" ? 1e-6 : 4e-3;
+}
+
+} // namespace gemma::codegen::test
