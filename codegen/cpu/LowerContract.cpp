@@ -250,10 +250,10 @@ private:
       }
   }
 
-  /// Stores the columns that out has: the last panel may have more.
+  /// Stores the columns that out has: the panels may have more.
   void store(Value row, Value column, Value result) {
     int64_t columns = out.dim(1);
-    if (columns % panelColumns == 0)
+    if (columns == weight.dim(0) / pair * panelColumns)
       return b.storeVector(out, {row, column}, result);
     Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, b.add(column, b.index(lanes)),
                                         b.index(columns));

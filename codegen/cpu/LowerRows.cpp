@@ -58,6 +58,14 @@ struct Chunk {
   Chunk shifted(int64_t by) const { return {start, shift + by, lo + by, hi + by, width}; }
 };
 
+/// The type that a row of the body is computed in: 16-bit rows can only be copied, which is exact
+/// in f32.
+Type computeType(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  bool half = isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 16;
+  return half ? Type(Float32Type::get(type.getContext())) : element;
+}
+
 int64_t rowLength(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
 
 class RowsLowering {
@@ -118,11 +126,14 @@ private:
       for (auto [o, output] : llvm::enumerate(op.getOutputs())) {
         if (input != output)
           continue;
-        std::set<int64_t> seams;
-        for (Value yielded : op.getBody().front().getTerminator()->getOperands())
+        std::set<int64_t> seams, lengths;
+        for (Value yielded : op.getBody().front().getTerminator()->getOperands()) {
           collectSeams(yielded, 0, 0, rowLength(yielded), seams);
+          lengths.insert(rowLength(yielded));
+        }
         bool sliced = !op.getBody().front().getOps<tensor::ExtractSliceOp>().empty();
-        if (accesses[i].map != accesses[numInputs() + o].map || !seams.empty() || sliced) {
+        if (accesses[i].map != accesses[numInputs() + o].map || !seams.empty() || sliced ||
+            lengths.size() > 1) {
           b.fail(op, "overwrites an input that it reads at other elements");
           return false;
         }
@@ -160,7 +171,7 @@ private:
       if (!isa<RankedTensorType>(argument.getType())) {
         const Access &access = accesses[argument.getArgNumber()];
         scalars[argument] =
-            b.loadScalar(access.view, indices(access, b.index(0)), argument.getType());
+            b.loadScalar(access.view, indices(access, b.index(0)), computeType(argument.getType()));
       }
     // Scalars in the order of the body: reductions, and what is computed from them.
     for (Operation &inner : body.without_terminator()) {
@@ -302,8 +313,7 @@ private:
 
   Value compute(Value value, Chunk chunk) {
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return loadRow(accesses[argument.getArgNumber()], chunk,
-                     getElementTypeOrSelf(argument.getType()));
+      return loadRow(accesses[argument.getArgNumber()], chunk, computeType(argument.getType()));
     Operation *source = value.getDefiningOp();
     if (auto extract = dyn_cast<tensor::ExtractSliceOp>(source))
       return evaluate(extract.getSource(), chunk.shifted(extract.getStaticOffsets()[0]));
@@ -314,7 +324,7 @@ private:
       return evaluate(insert.getDest(), chunk);
     }
     if (isa<tensor::EmptyOp>(source))
-      return b.constant(b.vec(getElementTypeOrSelf(value.getType()), chunk.width), 0.0);
+      return b.constant(b.vec(computeType(value.getType()), chunk.width), 0.0);
     if (auto splat = dyn_cast<tensor::SplatOp>(source))
       return b.broadcast(scalar(splat.getInput()), chunk.width);
     SmallVector<Value> operands;

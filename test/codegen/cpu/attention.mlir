@@ -1,0 +1,33 @@
+// RUN: gemma-opt %s --gemma-lower-kernels-to-host=isa=avx2 | FileCheck %s
+
+// Scores of four rows against a page of 16 keys at once; then per row the maximum, the masked weights
+// and the visible values. Scratch: scores and outputs of a tile, maxima, sums, one page of weights.
+
+// CHECK-LABEL: func.func @attention(
+// CHECK-SAME: gemma.scratch_bytes = 1216
+// CHECK: %{{.*}}:4 = scf.for
+// CHECK: scf.if
+// CHECK: %{{.*}}:8 = scf.for
+// CHECK: vector.load {{.*}} memref<?x2x16x16xi16>, vector<8xi16>
+// CHECK: arith.maximumf
+// CHECK: arith.select {{.*}} vector<8xi1>, vector<8xf32>
+// CHECK: arith.divf
+// CHECK: vector.store {{.*}} memref<?x4x16xf32>, vector<8xf32>
+kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>},
+                       %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+                       %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+                       %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+                       %row_starts: memref<?xi32> {kernel.access = #kernel.access<read>},
+                       %seq_lens: memref<?xi32> {kernel.access = #kernel.access<read>},
+                       %slots: memref<?xi32> {kernel.access = #kernel.access<read>},
+                       %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>})
+    grid affine_map<()[T, B, Q, S, R] -> ((T floordiv 4 + B) * 2)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 4 window 8 scale 1.0 paging <page = 16, ring = 2> accumulate f32
+  }
+  kernel.return
+}

@@ -1,0 +1,54 @@
+// RUN: gemma-opt %s --gemma-lower-kernels-to-host=isa=avx2 | FileCheck %s
+// RUN: gemma-opt %s --gemma-lower-kernels-to-host=isa=baseline | FileCheck %s --check-prefix=SSE
+
+// Register tiles: 12 accumulators of the 16 registers, multiply and add fused; without FMA apart. One
+// row at the end takes a tile of its own. Weights are fetched 8 KiB ahead.
+
+// CHECK-LABEL: func.func @gemm(
+// CHECK: %{{.*}}:12 = scf.for
+// CHECK: memref.prefetch {{.*}} read, locality<2>, data
+// CHECK: vector.load {{.*}} memref<4x64x16xf32>, vector<8xf32>
+// CHECK: math.fma {{.*}} vector<8xf32>
+// CHECK: arith.maximumf
+// CHECK: vector.store {{.*}} memref<?x64xf32>, vector<8xf32>
+// SSE-LABEL: func.func @gemm(
+// SSE-NOT: math.fma
+// SSE: arith.mulf {{.*}} vector<4xf32>
+// SSE: arith.addf {{.*}} vector<4xf32>
+kernel.func @gemm(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>},
+                  %w: memref<4x64x16xf32> {kernel.access = #kernel.access<read>},
+                  %y: memref<?x64xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (2)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x64xf32>) weight(%w : memref<4x64x16xf32>)
+      out(%y : memref<?x64xf32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%s: f32):
+      %z = arith.constant 0.0 : f32
+      %r = arith.maximumf %s, %z : f32
+      kernel.yield %r : f32
+    }
+  }
+  kernel.return
+}
+
+// Pairs of bf16 are split by shift and mask; an odd depth leaves one k for the end.
+
+// CHECK-LABEL: func.func @odd(
+// CHECK: vector.load {{.*}} memref<2x4x16x2xi16>, vector<16xi16>
+// CHECK: vector.bitcast {{.*}} : vector<16xi16> to vector<8xi32>
+// CHECK-DAG: arith.shli {{.*}} vector<8xi32>
+// CHECK-DAG: arith.andi {{.*}} vector<8xi32>
+kernel.func @odd(%x: memref<?x7xf32> {kernel.access = #kernel.access<read>},
+                 %w: memref<2x4x16x2xbf16> {kernel.access = #kernel.access<read>},
+                 %y: memref<?x16xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x7xf32>) weight(%w : memref<2x4x16x2xbf16>)
+      out(%y : memref<?x16xf32>) extent <R> panels 2 row_tile 1 pair {
+    ^bb0(%g: f32, %u: f32):
+      %r = arith.mulf %g, %u : f32
+      kernel.yield %r : f32
+    }
+  }
+  kernel.return
+}
