@@ -10,14 +10,14 @@ const std::vector<HostIsa> &hostIsas() {
        512,
        32,
        true,
-       {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx2", "fma", "f16c", "bmi1",
+       {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx2", "fma", "f16c", "bmi",
         "bmi2"}},
       {"avx2",
        "+avx2,+fma,+f16c,+bmi,+bmi2",
        256,
        16,
        true,
-       {"avx2", "fma", "f16c", "bmi1", "bmi2"}},
+       {"avx2", "fma", "f16c", "bmi", "bmi2"}},
       {"baseline", "+sse2", 128, 16, false, {"sse2"}},
   };
   return isas;

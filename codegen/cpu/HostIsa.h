@@ -14,7 +14,7 @@ struct HostIsa {
   int64_t vectorBits;   ///< of the widest register
   int64_t registers;    ///< vector registers
   bool fma;             ///< without it, multiply and add round separately
-  /// CPU feature names as in /proc/cpuinfo: all must be there for the variant to run.
+  /// CPU features in LLVM's spelling: all must be there for the variant to run.
   std::vector<std::string> needs;
 };
 

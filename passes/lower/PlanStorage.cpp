@@ -9,6 +9,7 @@
 //
 // After gemma-form-groups, because gate and up interleave only where their activation is in the
 // same group; before gemma-lower-groups, which needs the packed types.
+#include "dialect/program/Layout.h"
 #include "passes/Passes.h"
 #include "passes/VariantPlan.h"
 #include "passes/lower/Storage.h"
@@ -55,19 +56,6 @@ static llvm::StringMap<WeightUse> collectWeightUses(ModuleOp module) {
 
 namespace gemma::passes {
 
-MemRefType packedType(RankedTensorType logical, program::LayoutAttr layout) {
-  ArrayRef<int64_t> shape = logical.getShape();
-  if (layout.getPanel() == 0)
-    return MemRefType::get(shape, logical.getElementType());
-  int64_t half = llvm::divideCeil(shape[0], layout.getInterleave());
-  int64_t panels = layout.getInterleave() * int64_t(llvm::divideCeil(half, layout.getPanel()));
-  SmallVector<int64_t> packed = {panels, int64_t(llvm::divideCeil(shape[1], layout.getKpack())),
-                                 layout.getPanel()};
-  if (layout.getKpack() > 1)
-    packed.push_back(layout.getKpack());
-  return MemRefType::get(packed, logical.getElementType());
-}
-
 program::TableOp findTable(ModuleOp module, double theta, int64_t denom, int64_t active) {
   for (auto table : module.getOps<program::TableOp>())
     if (table.getTheta().convertToDouble() == theta && int64_t(table.getDenom()) == denom &&
@@ -101,7 +89,7 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
           program::LayoutAttr::get(&getContext(), use.contracted ? 16 : 0,
                                    use.contracted && narrow ? 2 : 1, use.interleaved ? 2 : 1);
       weight.setLayoutAttr(layout);
-      weight.setPacked(packedType(logical, layout));
+      weight.setPacked(program::packedType(logical, layout));
     }
     for (auto cache : module.getOps<program::CacheOp>())
       if (cache.getKind() == program::CacheKind::Ring)

@@ -4,7 +4,6 @@
 #include "runtime/support/Json.h"
 
 #include <cstdlib>
-#include <optional>
 
 namespace gemma {
 
@@ -36,13 +35,9 @@ Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates, std::string
     return badInput("GEMMA_ISA: expected one of " + listNames(candidates) + ", got " +
                     quoteForMessage(forced));
   }
-  std::optional<size_t> best;
-  for (size_t i = 0; i < candidates.size(); ++i)
-    if (missingFeature(candidates[i]).empty() &&
-        (!best || candidates[i].features.size() > candidates[*best].features.size()))
-      best = i;
-  if (best)
-    return *best;
+  for (size_t i = candidates.size(); i-- > 0;)
+    if (missingFeature(candidates[i]).empty())
+      return i;
   return badInput("no kernels for this processor (" + cpuName() + "): the artifact has " +
                   listNames(candidates));
 }

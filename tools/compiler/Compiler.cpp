@@ -6,6 +6,7 @@
 #include "dialect/kernel/Kernel.h"
 #include "import/Import.h"
 #include "passes/Pipelines.h"
+#include "runtime/engine/Model.h"
 #include "runtime/support/File.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -259,16 +260,12 @@ Expected<Artifact> compileCheckpoint(const Checkpoint &checkpoint, const Compile
       optionalFile(checkpoint.folder() / "tokenizer_config.json");
   if (!tokenizerConfig)
     return tokenizerConfig.error();
-  Expected<std::optional<GenerationDefaults>> generation =
-      readGenerationDefaults(checkpoint.folder());
-  if (!generation)
-    return generation.error();
   artifact->tokenizer = std::move(*tokenizer);
   artifact->tokenizerConfig = std::move(*tokenizerConfig);
-  artifact->generation = std::move(*generation);
+  artifact->generation = checkpoint.generation();
   artifact->eosIds = checkpoint.eosIds();
-  artifact->checkpointFolder = std::filesystem::absolute(checkpoint.folder()).string();
-  artifact->checkpointFiles = checkpoint.files();
+  if (Status status = recordCheckpoint(*artifact, checkpoint, /*content=*/true); !status)
+    return status.error();
   return artifact;
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <unistd.h>
@@ -144,8 +145,8 @@ Status compile(CommandLine &line) {
   }
   auto stop = std::find(std::begin(phaseNames), std::end(phaseNames), line.stopAfter);
   if (!line.stopAfter.empty() && line.stopAfter != "codegen") {
-    Expected<std::string> text = compileToText(source->config, line.options,
-                                               Phase(stop - std::begin(phaseNames)));
+    Expected<std::string> text =
+        compileToText(source->config, line.options, Phase(stop - std::begin(phaseNames)));
     return text ? writeText(line.output, *text) : text.status();
   }
 
@@ -180,38 +181,43 @@ Status compile(CommandLine &line) {
   return {};
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  CLI::App app("compiles a Gemma 4 checkpoint, or a config.json alone, into one artifact",
-               "gemma-compile");
-  app.footer("examples:\n"
+std::function<Status()> declare(CLI::App &app) {
+  auto line = std::make_shared<CommandLine>();
+  CompileOptions &options = line->options;
+  app.add_option("INPUT", line->input, "checkpoint folder or config.json")->required();
+  app.add_option("-o,--output", line->output, "the artifact (or the text of --plan, --stop-after)");
+  app.add_option("--target", line->targets, "list of targets; host")->capture_default_str();
+  app.add_option("--dtype", line->dtype,
+                 "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
+  app.add_option("--max-context", options.maxContext,
+                 "most positions of a sequence (default: 8192 or the model's, the smaller)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--max-batch", options.maxBatch, "most sequences of a step")
+      ->capture_default_str();
+  app.add_option("--max-chunk", options.maxChunk, "most tokens of a step")->capture_default_str();
+  app.add_option("--fusion", line->fusion, "on, or off: every node its own launch")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_option("--isa", options.isas, "instruction sets to compile for (default: all)");
+  app.add_option("--stop-after", line->stopAfter, "print the IR after this phase")
+      ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));
+  app.add_option("--dump-dir", options.dumpDir,
+                 "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
+  app.add_flag("--plan", line->plan, "print what the model takes of memory, and compile nothing");
+  app.add_flag("--quiet", line->quiet, "no progress and no summary");
+  app.footer("Examples:\n"
              "  gemma-compile gemma-4-12B -o gemma-4-12B.gemma\n"
              "  gemma-compile gemma-4-12B/config.json -o any.gemma --dtype bf16\n"
              "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
              "  gemma-compile gemma-4-12B --stop-after lower\n"
-             "exit codes: 0 ok, 1 bad input, 2 usage, 3 our own error");
-  CommandLine line;
-  app.add_option("input", line.input, "checkpoint folder or config.json")->required();
-  app.add_option("-o,--output", line.output, "the artifact (or the text of --plan, --stop-after)");
-  app.add_option("--target", line.targets, "list of targets; host")->capture_default_str();
-  app.add_option("--dtype", line.dtype, "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
-  app.add_option("--max-context", line.options.maxContext,
-                 "most positions of a sequence (default: 8192 or the model's, the smaller)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--max-batch", line.options.maxBatch, "most sequences of a step")
-      ->capture_default_str();
-  app.add_option("--max-chunk", line.options.maxChunk, "most tokens of a step")
-      ->capture_default_str();
-  app.add_option("--fusion", line.fusion, "on, or off: every node its own launch")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app.add_option("--isa", line.options.isas, "instruction sets to compile for (default: all)");
-  app.add_option("--stop-after", line.stopAfter, "print the IR after this phase")
-      ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));
-  app.add_option("--dump-dir", line.options.dumpDir,
-                 "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
-  app.add_flag("--plan", line.plan, "print what the model takes of memory, and compile nothing");
-  app.add_flag("--quiet", line.quiet, "no progress and no summary");
-  return driver::runTool(app, argc, argv, [&] { return compile(line); });
+             "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal.");
+  return [line] { return compile(*line); };
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  return driver::runTool(
+      "gemma-compile", "Compiles a Gemma 4 checkpoint, or a config.json alone, into one artifact.",
+      declare, argc, argv);
 }
