@@ -45,7 +45,8 @@ std::set<std::string, std::less<>> detect() {
   add(one.ecx, 19, "sse4.1");
   add(one.ecx, 20, "sse4.2");
   add(one.ecx, 23, "popcnt");
-  add(seven.ebx, 3, "bmi");
+  add(seven.ebx, 3, "bmi"); // LLVM's name
+  add(seven.ebx, 3, "bmi1");
   add(seven.ebx, 8, "bmi2");
   Registers extended = cpuid(0x80000001, 0);
   add(extended.ecx, 5, "lzcnt");

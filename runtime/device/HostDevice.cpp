@@ -4,6 +4,7 @@
 #include "runtime/support/Json.h"
 
 #include <cstdlib>
+#include <optional>
 
 namespace gemma {
 
@@ -35,9 +36,13 @@ Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates, std::string
     return badInput("GEMMA_ISA: expected one of " + listNames(candidates) + ", got " +
                     quoteForMessage(forced));
   }
-  for (size_t i = candidates.size(); i-- > 0;)
-    if (missingFeature(candidates[i]).empty())
-      return i;
+  std::optional<size_t> best;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (missingFeature(candidates[i]).empty() &&
+        (!best || candidates[i].features.size() > candidates[*best].features.size()))
+      best = i;
+  if (best)
+    return *best;
   return badInput("no kernels for this processor (" + cpuName() + "): the artifact has " +
                   listNames(candidates));
 }

@@ -17,9 +17,9 @@ struct IsaCandidate {
   std::span<const std::string> features; ///< in LLVM's spelling; all are needed
 };
 
-/// The index of the last candidate whose features this processor has. The environment variable
-/// GEMMA_ISA names one that must be taken: refused if there is none of that name or this processor
-/// cannot run it.
+/// The index of the candidate with the most features among those that this processor can run. The
+/// environment variable GEMMA_ISA names one that must be taken: refused if there is none of that
+/// name or this processor cannot run it.
 Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates);
 
 /// The same for a stated wish instead of the environment's; empty: none.

@@ -62,7 +62,7 @@ struct Artifact {
   std::vector<std::string> requiredFeatures;
   std::string licence;
   std::vector<int64_t> eosIds;
-  /// From the least to the most demanding instruction set: the last one that the processor has is
+  /// In any order: of those that the processor can run, the one that needs the most features is
   /// taken.
   std::vector<HostObject> objects;
   /// Files of the checkpoint, byte for byte.

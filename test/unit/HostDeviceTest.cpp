@@ -61,13 +61,15 @@ TEST(KernelObject, DamagedFilesAreCheckedWithoutACrash) {
   EXPECT_FALSE(checkKernelElf(whole.substr(0, 200), "object").ok());
 }
 
-TEST(ChooseIsa, TakesTheLastThatTheProcessorHas) {
+TEST(ChooseIsa, TakesTheMostDemandingThatTheProcessorHas) {
   std::vector<std::string> none, impossible = {"avx9000"}, basic = {"sse2"};
   std::vector<IsaCandidate> candidates = {
       {"baseline", none}, {"better", basic}, {"future", impossible}};
   Expected<size_t> chosen = chooseIsa(candidates, "");
   ASSERT_TRUE(chosen.ok());
   EXPECT_EQ(*chosen, 1u);
+  std::vector<IsaCandidate> reversed(candidates.rbegin(), candidates.rend());
+  EXPECT_EQ(*chooseIsa(reversed, ""), 1u);
   EXPECT_EQ(*chooseIsa(candidates, "baseline"), 0u);
   Expected<size_t> refused = chooseIsa(candidates, "future");
   ASSERT_FALSE(refused.ok());
