@@ -57,6 +57,8 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
   // The kernels are vector code already: vectorising their scalar tails only makes them longer.
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
+  // Loops are unrolled where registers were counted; more unrolling spills.
+  tuning.LoopUnrolling = false;
   llvm::PassBuilder passes(&machine, tuning);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
