@@ -191,8 +191,6 @@ Expected<std::vector<HostObject>> Compilation::objects(Program &program) {
           plan.scratchBytes = std::max<uint64_t>(plan.scratchBytes, made.scratchBytes);
     objects.push_back({isa.name, isa.needs, std::move(object->bytes)});
   }
-  // The runtime takes the last one that the processor has; the compiler lists the widest first.
-  std::reverse(objects.begin(), objects.end());
   return objects;
 }
 

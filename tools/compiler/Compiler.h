@@ -19,15 +19,15 @@ inline constexpr const char *phaseNames[] = {"import", "optimize", "lower", "mem
 
 struct CompileOptions {
   /// F64, F32 or BF16; unset: the checkpoint's, F16 becoming F32.
-  std::optional<ScalarType> dtype;
+  std::optional<ScalarType> dtype{};
   int64_t maxContext = 0; ///< 0: min(8192, the configuration's)
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;
   bool fusion = true;
-  std::vector<std::string> isas; ///< empty: all that the compiler knows
-  std::string dumpDir;           ///< not empty: PHASE.mlir and KERNEL.TARGET.{ll,s,o} go there
+  std::vector<std::string> isas{}; ///< empty: all that the compiler knows
+  std::string dumpDir{};           ///< not empty: PHASE.mlir and KERNEL.TARGET.{ll,s,o} go there
   /// Called as work goes on: a step's name, and how many of how many steps are done.
-  std::function<void(const std::string &step, int64_t done, int64_t of)> progress;
+  std::function<void(const std::string &step, int64_t done, int64_t of)> progress{};
 };
 
 /// Checks the options against the configuration and fills in the defaults.

@@ -1,6 +1,8 @@
 // gemma-compile: a checkpoint or a configuration becomes one artifact.
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/ConfigReader.h"
 #include "runtime/engine/Artifact.h"
+#include "runtime/engine/Inspect.h"
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/support/File.h"
 #include "tools/compiler/Compiler.h"
@@ -30,12 +32,15 @@ struct CommandLine {
   std::string stopAfter;
   CompileOptions options;
   bool plan = false;
+  std::string inspect;
+  bool json = false;
   bool quiet = false;
 };
 
 /// What is compiled: an open checkpoint, or a configuration alone.
 struct Source {
   ModelConfig config;
+  std::vector<int64_t> eosIds;
   std::optional<Checkpoint> checkpoint;
 };
 
@@ -44,16 +49,17 @@ Expected<Source> openSource(const std::string &input) {
   if (!fs::exists(input, error))
     return badInput(input + ": no such file or folder");
   if (!fs::is_directory(input, error)) {
-    Expected<ModelConfig> config = readModelConfig(input);
-    if (!config)
-      return config.error();
-    return Source{*config, std::nullopt};
+    Problems problems;
+    ConfigFile file = readConfigFile(input, problems);
+    if (!file.model)
+      return problems.error();
+    return Source{std::move(*file.model), std::move(file.eosIds), std::nullopt};
   }
   Expected<Checkpoint> checkpoint = Checkpoint::open(input);
   if (!checkpoint)
     return checkpoint.error();
   ModelConfig config = checkpoint->config();
-  return Source{std::move(config), std::move(*checkpoint)};
+  return Source{std::move(config), checkpoint->eosIds(), std::move(*checkpoint)};
 }
 
 std::string megabytes(uint64_t bytes) {
@@ -111,7 +117,21 @@ void printSummary(const Artifact &artifact, const MemoryPlan &plan, const Comman
             << "  seconds      " << seconds << "\n";
 }
 
+Status inspect(const CommandLine &line) {
+  Expected<Artifact> artifact = readArtifact(line.inspect);
+  if (!artifact)
+    return artifact.status();
+  return writeText(line.output,
+                   line.json ? inspectJson(*artifact).dump(1) + "\n" : inspectText(*artifact));
+}
+
 Status compile(CommandLine &line) {
+  if (!line.inspect.empty())
+    return line.input.empty() ? inspect(line) : usage("--inspect: expected no other input");
+  if (line.input.empty())
+    return usage("INPUT: expected a checkpoint folder or a config.json");
+  if (line.json)
+    return usage("--json: goes with --inspect");
   auto start = std::chrono::steady_clock::now();
   if (line.targets != "host")
     return usage("--target: expected host, got " + line.targets);
@@ -163,6 +183,7 @@ Status compile(CommandLine &line) {
     std::cerr << "\r\x1b[K";
   if (!artifact)
     return artifact.error();
+  artifact->eosIds = source->eosIds;
   artifact->modelName = fs::absolute(line.input).lexically_normal().filename().string();
   Expected<MemoryPlan> plan = planOf(artifact->program);
   if (!plan)
@@ -184,7 +205,7 @@ Status compile(CommandLine &line) {
 std::function<Status()> declare(CLI::App &app) {
   auto line = std::make_shared<CommandLine>();
   CompileOptions &options = line->options;
-  app.add_option("INPUT", line->input, "checkpoint folder or config.json")->required();
+  app.add_option("INPUT", line->input, "checkpoint folder or config.json");
   app.add_option("-o,--output", line->output, "the artifact (or the text of --plan, --stop-after)");
   app.add_option("--target", line->targets, "list of targets; host")->capture_default_str();
   app.add_option("--dtype", line->dtype,
@@ -204,12 +225,15 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--dump-dir", options.dumpDir,
                  "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
   app.add_flag("--plan", line->plan, "print what the model takes of memory, and compile nothing");
+  app.add_option("--inspect", line->inspect, "print what this artifact holds");
+  app.add_flag("--json", line->json, "--inspect as JSON");
   app.add_flag("--quiet", line->quiet, "no progress and no summary");
   app.footer("Examples:\n"
              "  gemma-compile gemma-4-12B -o gemma-4-12B.gemma\n"
              "  gemma-compile gemma-4-12B/config.json -o any.gemma --dtype bf16\n"
              "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
              "  gemma-compile gemma-4-12B --stop-after lower\n"
+             "  gemma-compile --inspect gemma-4-12B.gemma --json\n"
              "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal.");
   return [line] { return compile(*line); };
 }

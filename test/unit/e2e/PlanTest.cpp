@@ -1,0 +1,114 @@
+// What the compiler promises about programs without running them.
+#include "CompiledModel.h"
+
+#include <set>
+
+using namespace gemma;
+using namespace gemma::test;
+
+namespace {
+
+ModelConfig publishedConfig(const std::string &name) {
+  auto config = readModelConfig(sourcePath("test/data/configs/" + name + "/config.json"));
+  EXPECT_TRUE(config) << config.error().message;
+  return *config;
+}
+
+std::set<std::string> kernelHashes(const Program &program) {
+  std::set<std::string> hashes;
+  for (const KernelPlan &kernel : program.kernels)
+    hashes.insert(kernel.name + " " + kernel.hash);
+  return hashes;
+}
+
+TEST(CompiledPlan, KernelsDoNotDependOnTheNumberOfLayers) {
+  ModelConfig config = publishedConfig("gemma-4-12B");
+  auto kinds = [&](size_t layers) {
+    config.layerKinds.clear();
+    for (size_t i = 0; i < layers; ++i)
+      config.layerKinds.push_back(i % 6 == 5 ? LayerKind::Global : LayerKind::Sliding);
+  };
+  kinds(12);
+  auto few = compiler::planModel(config, {.maxBatch = 16});
+  kinds(60);
+  auto many = compiler::planModel(config, {.maxBatch = 16});
+  ASSERT_TRUE(few && many);
+  EXPECT_EQ(kernelHashes(*few), kernelHashes(*many));
+  EXPECT_LT(few->kernels.size(), 60u);
+}
+
+TEST(CompiledPlan, FusedDecodeHasFiveLaunchesALayer) {
+  for (const char *name : {"gemma-4-12B", "gemma-4-31B"}) {
+    ModelConfig config = publishedConfig(name);
+    auto program = compiler::planModel(config, {});
+    ASSERT_TRUE(program) << program.error().message;
+    ASSERT_EQ(program->variants.front().name, "decode_few");
+    // and the embedding and the head
+    EXPECT_EQ(program->variants.front().launches.size(), size_t(5 * config.layers() + 2)) << name;
+  }
+}
+
+/// The first variant whose conditions hold at these sizes.
+std::string chosen(const Program &program, StepSizes sizes) {
+  for (const Variant &variant : program.variants) {
+    bool all = true;
+    for (const SizeCondition &condition : variant.conditions)
+      all &= condition.holds(sizes);
+    if (all)
+      return variant.name;
+  }
+  return "";
+}
+
+TEST(CompiledPlan, VariantsFollowTheSizes) {
+  auto program = compiler::planModel(publishedConfig("gemma-4-12B"), {.maxBatch = 64});
+  ASSERT_TRUE(program);
+  EXPECT_EQ(chosen(*program, {1, 1, 1, 100, 1}), "decode_few");
+  EXPECT_EQ(chosen(*program, {8, 8, 1, 100, 8}), "decode_few");
+  EXPECT_EQ(chosen(*program, {9, 9, 1, 100, 9}), "decode_batch");
+  EXPECT_EQ(chosen(*program, {2, 1, 2, 100, 1}), "prefill");
+  EXPECT_EQ(chosen(*program, {512, 1, 512, 512, 0}), "prefill");
+}
+
+TEST(CompiledPlan, CachesTakeWhatTheSpecSays) {
+  // 12B: 320 MiB of rings at the window itself and 16 KiB a token with K and V (chunk slack on
+  // top).
+  auto program =
+      compiler::planModel(publishedConfig("gemma-4-12B"), {.maxContext = 4096, .maxChunk = 1});
+  ASSERT_TRUE(program) << program.error().message;
+  auto plan = planMemory(*program, {});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->slidingCache, 320ull << 20);
+  EXPECT_EQ(plan->globalCache, 4096ull * 16 * 1024);
+  auto larger =
+      compiler::planModel(publishedConfig("gemma-4-31B"), {.maxContext = 4096, .maxChunk = 1});
+  ASSERT_TRUE(larger);
+  auto largerPlan = planMemory(*larger, {});
+  ASSERT_TRUE(largerPlan);
+  EXPECT_EQ(largerPlan->slidingCache, 800ull << 20);
+  EXPECT_EQ(largerPlan->globalCache, 4096ull * 80 * 1024);
+}
+
+TEST(CompiledPlan, IdentityDependsOnTheModelAlone) {
+  // The same text model, stated in full and in short.
+  auto artifact = [&](const char *name) { return compiler::planModel(publishedConfig(name), {}); };
+  auto a = artifact("gemma-4-12B"), b = artifact("gemma-4-12B-published");
+  ASSERT_TRUE(a && b);
+  EXPECT_TRUE(*a == *b);
+}
+
+TEST(CompiledPlan, OptionsOutOfRangeAreNamed) {
+  ModelConfig config = publishedConfig("gemma-4-12B");
+  auto expectUsage = [&](compiler::CompileOptions options, const std::string &what) {
+    auto program = compiler::planModel(config, options);
+    ASSERT_FALSE(program);
+    EXPECT_EQ(program.error().kind, ErrorKind::Usage);
+    EXPECT_NE(program.error().message.find(what), std::string::npos) << program.error().message;
+  };
+  expectUsage({.maxContext = 262145}, "max-context");
+  expectUsage({.maxBatch = 257}, "max-batch");
+  expectUsage({.maxChunk = 0}, "max-chunk");
+  expectUsage({.dtype = ScalarType::F16}, "dtype");
+}
+
+} // namespace

@@ -1,0 +1,130 @@
+// How a prompt is cut into steps, what else runs beside it, and what dead memory holds: none of it
+// may show in the results.
+#include "CompiledModel.h"
+
+using namespace gemma;
+using namespace gemma::test;
+
+namespace {
+
+class CompiledSteps : public testing::TestWithParam<const char *> {
+protected:
+  ReferenceData data = ReferenceData::open(GetParam());
+
+  /// Ids across the ring's wrap: 4 windows and some.
+  Ids longPrompt() {
+    Ids prompt = data.reference.ids("prompt.100.tokens");
+    Ids ids;
+    int64_t wanted = 4 * data.checkpoint.config().sliding.window + 3;
+    while (int64_t(ids.size()) < wanted)
+      ids.push_back(prompt[(ids.size() * 7 + ids.size() / 100) % prompt.size()]);
+    return ids;
+  }
+};
+
+TEST_P(CompiledSteps, ChunksEqualTheWhole) {
+  CompiledModel compiled = CompiledModel::make(
+      data.checkpoint, {.dtype = ScalarType::F64, .maxContext = 256, .maxChunk = 96});
+  Ids ids = longPrompt();
+  auto whole = compiled.sequence();
+  Tensor expected = compiled.prefill(*whole, ids);
+  std::vector<std::pair<Tensor, Tensor>> caches;
+  for (size_t cache = 0; cache < compiled.model->program().caches.size(); ++cache)
+    caches.push_back(compiled.cached(*whole, cache));
+  whole.reset();
+  for (int64_t chunk : {1, 7, 16, 64}) {
+    auto sequence = compiled.sequence();
+    Tensor logits = compiled.prefill(*sequence, ids, chunk);
+    EXPECT_LE(distance(logits, expected), 1e-12) << "chunks of " << chunk;
+    for (size_t cache = 0; cache < caches.size(); ++cache) {
+      auto [k, v] = compiled.cached(*sequence, cache);
+      EXPECT_LE(distance(k, caches[cache].first), 1e-12) << "keys of layer " << cache;
+      EXPECT_LE(distance(v, caches[cache].second), 1e-12) << "values of layer " << cache;
+    }
+  }
+}
+
+TEST_P(CompiledSteps, BatchMatesDoNotShow) {
+  // 12 sequences: more than decode_few takes, so that every variant runs.
+  CompiledModel compiled = CompiledModel::make(
+      data.checkpoint,
+      {.dtype = ScalarType::F64, .maxContext = 128, .maxBatch = 12, .maxChunk = 256});
+  int64_t vocab = data.checkpoint.config().vocab;
+  Ids ids = longPrompt();
+  // Row r: a prompt of 1 + 5 r tokens, then two single tokens.
+  std::vector<Ids> prompts;
+  for (int64_t r = 0; r < 12; ++r)
+    prompts.push_back(Ids(ids.begin() + r, ids.begin() + 2 * r + r % 3 + 1));
+  auto lastLogits = [&](int64_t row) {
+    Tensor logits({1, vocab});
+    compiled.context->output("logits")->copyRow(row, logits.row(0));
+    return logits;
+  };
+
+  std::vector<std::vector<Tensor>> alone(prompts.size());
+  for (size_t r = 0; r < prompts.size(); ++r) {
+    auto sequence = compiled.sequence();
+    for (const Ids &tokens : {prompts[r], Ids{ids[r + 1]}, Ids{ids[r + 2]}}) {
+      StepRow row{sequence.get(), tokens, LogitsWanted::Last};
+      ASSERT_TRUE(compiled.context->step({&row, 1}));
+      alone[r].push_back(lastLogits(0));
+    }
+  }
+
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (size_t r = 0; r < prompts.size(); ++r)
+    sequences.push_back(compiled.sequence());
+  for (int64_t step = 0; step < 3; ++step) {
+    std::vector<StepRow> rows;
+    std::vector<Ids> tokens;
+    for (size_t r = 0; r < prompts.size(); ++r)
+      tokens.push_back(step == 0 ? prompts[r] : Ids{ids[r + step]});
+    for (size_t r = 0; r < prompts.size(); ++r)
+      rows.push_back({sequences[r].get(), tokens[r], LogitsWanted::Last});
+    auto result = compiled.context->step(rows);
+    ASSERT_TRUE(result) << result.error().message;
+    for (size_t r = 0; r < prompts.size(); ++r)
+      EXPECT_LE(distance(lastLogits(result->firstLogitRow[r]), alone[r][step]), 1e-12)
+          << "row " << r << " step " << step;
+  }
+}
+
+TEST_P(CompiledSteps, DeadMemoryDoesNotShow) {
+  for (bool fusion : {true, false}) {
+    CompiledModel compiled = CompiledModel::make(
+        data.checkpoint,
+        {.dtype = ScalarType::BF16, .maxContext = 256, .maxChunk = 32, .fusion = fusion});
+    Ids ids = longPrompt();
+    auto run = [&](bool poison) {
+      compiled.renew({.poison = poison});
+      auto sequence = compiled.sequence();
+      Tensor logits = compiled.prefill(*sequence, Ids(ids.begin(), ids.end() - 9), 32);
+      Tensor tail = compiled.prefill(*sequence, Ids(ids.end() - 9, ids.end()), 1);
+      logits.data.insert(logits.data.end(), tail.data.begin(), tail.data.end());
+      return logits.data;
+    };
+    std::vector<double> clean = run(false), poisoned = run(true);
+    EXPECT_TRUE(clean == poisoned) << (fusion ? "fused" : "unfused"); // NaN is never equal
+  }
+}
+
+TEST_P(CompiledSteps, InstructionSetsAgree) {
+  Tensor expected = data.reference.tensor("prompt.100.logits");
+  for (const std::string &isa : runnableIsas()) {
+    CompiledModel compiled =
+        CompiledModel::make(data.checkpoint, {.dtype = ScalarType::F64, .isas = {isa}});
+    auto sequence = compiled.sequence();
+    Tensor logits = compiled.prefill(*sequence, data.reference.ids("prompt.100.tokens"));
+    EXPECT_LE(distance(logits, expected), 1e-12) << isa;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CompiledSteps,
+                         testing::Values("narrow-12b", "narrow-31b", "text-only-f32"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+} // namespace
