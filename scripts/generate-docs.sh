@@ -14,6 +14,7 @@ GemmaDialect    dialect/gemma/GemmaOps.td       -gen-dialect-doc -dialect=gemma
 KernelDialect   dialect/kernel/KernelOps.td     -gen-dialect-doc -dialect=kernel
 ProgramDialect  dialect/program/ProgramOps.td   -gen-dialect-doc -dialect=program
 Passes          passes/Passes.td                -gen-pass-doc
+HostPasses      codegen/cpu/Passes.td           -gen-pass-doc
 '
 
 check=

@@ -1,10 +1,11 @@
+// The passes of the host code generator.
 #ifndef CODEGEN_CPU_PASSES_TD
 #define CODEGEN_CPU_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def LowerKernelsToHost : Pass<"gemma-lower-kernels-to-host", "::mlir::ModuleOp"> {
-  let summary = "lowers kernels to host functions over the vector dialect";
+  let summary = "Lower kernels to host functions over the vector dialect";
   let description = [{
     Replaces every `kernel.func` by a `func.func` with the signature of `GemmaKernel`
     (runtime/abi/KernelAbi.h): `(args, begin, end, scratch)`. Its scratch bytes become the attribute
