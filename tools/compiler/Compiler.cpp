@@ -23,6 +23,26 @@ namespace gemma::compiler {
 /// Bytes that the logits of one step may take.
 static constexpr int64_t kLogitBytes = 64ll << 20;
 
+uint64_t parameterCount(const ModelConfig &config) {
+  uint64_t count = 0;
+  for (const auto &[name, tensor] : requiredTensors(config)) {
+    uint64_t elements = 1;
+    for (int64_t dim : tensor.shape)
+      elements *= uint64_t(dim);
+    count += elements;
+  }
+  return count;
+}
+
+/// The instruction sets that the options name, or all.
+static std::vector<codegen::HostIsa> wantedIsas(const CompileOptions &options) {
+  std::vector<codegen::HostIsa> isas;
+  for (const codegen::HostIsa &isa : codegen::hostIsas())
+    if (options.isas.empty() || llvm::is_contained(options.isas, isa.name))
+      isas.push_back(isa);
+  return isas;
+}
+
 /// Largest number of selected rows of a step: a chunk's worth unless the logits grow too large.
 static int64_t maxLogitRows(const ModelConfig &config, const CompileOptions &options) {
   int64_t width = options.dtype == ScalarType::F64 ? 8 : 4;
@@ -36,6 +56,13 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     out.dtype = config.dtype == ScalarType::F16 ? ScalarType::F32 : config.dtype;
   if (out.dtype != ScalarType::F64 && out.dtype != ScalarType::F32 && out.dtype != ScalarType::BF16)
     return usage("dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
+  for (const std::string &isa : out.isas)
+    if (!codegen::findHostIsa(isa)) {
+      std::string known;
+      for (const codegen::HostIsa &one : codegen::hostIsas())
+        known += (known.empty() ? "" : ", ") + one.name;
+      return usage("isa: expected some of " + known + ", got " + isa);
+    }
   int64_t most = std::min<int64_t>(config.maxPositions, 262144);
   if (out.maxContext == 0)
     out.maxContext = std::min<int64_t>(8192, most);
@@ -98,7 +125,7 @@ private:
   ScopedDiagnosticHandler handler;
   std::string messages;
   OwningOpRef<ModuleOp> module;
-  int64_t stepsDone = 0, stepsInAll = 4;
+  int64_t stepsDone = 0, stepsInAll = 4 + int64_t(wantedIsas(options).size());
 };
 } // namespace
 
@@ -171,15 +198,8 @@ Expected<Program> Compilation::program() {
 }
 
 Expected<std::vector<HostObject>> Compilation::objects(Program &program) {
-  std::vector<codegen::HostIsa> isas;
-  for (const codegen::HostIsa &isa : codegen::hostIsas())
-    if (options.isas.empty() || llvm::is_contained(options.isas, isa.name))
-      isas.push_back(isa);
-  if (isas.empty())
-    return usage("isa: no instruction set of that name");
-  stepsInAll = 4 + int64_t(isas.size());
   std::vector<HostObject> objects;
-  for (const codegen::HostIsa &isa : isas) {
+  for (const codegen::HostIsa &isa : wantedIsas(options)) {
     report("code for " + isa.name);
     Expected<codegen::HostObject> object =
         codegen::compileHostKernels(*module, isa, {options.dumpDir});
@@ -215,6 +235,13 @@ Expected<Program> planModel(const ModelConfig &config, const CompileOptions &opt
   return compilation.program();
 }
 
+/// A name for people that depends on the model alone, not on where its files lie.
+static std::string describe(const ModelConfig &config) {
+  return "gemma4, " + std::to_string(config.layers()) + " layers, hidden " +
+         std::to_string(config.hidden) + ", " + std::to_string(parameterCount(config)) +
+         " parameters";
+}
+
 Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions &options) {
   Expected<CompileOptions> resolved = resolveOptions(options, config);
   if (!resolved)
@@ -232,6 +259,7 @@ Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions 
   artifact.program = std::move(*program);
   artifact.objects = std::move(*objects);
   artifact.compilerVersion = GEMMA_VERSION;
+  artifact.modelName = describe(config);
   return artifact;
 }
 

@@ -30,6 +30,9 @@ struct CompileOptions {
   std::function<void(const std::string &step, int64_t done, int64_t of)> progress{};
 };
 
+/// Elements of all tensors that the text model has.
+uint64_t parameterCount(const ModelConfig &config);
+
 /// Checks the options against the configuration and fills in the defaults.
 Expected<CompileOptions> resolveOptions(const CompileOptions &options, const ModelConfig &config);
 

@@ -68,17 +68,6 @@ std::string megabytes(uint64_t bytes) {
   return text;
 }
 
-uint64_t parameterCount(const ModelConfig &config) {
-  uint64_t count = 0;
-  for (const auto &[name, tensor] : requiredTensors(config)) {
-    uint64_t elements = 1;
-    for (int64_t dim : tensor.shape)
-      elements *= uint64_t(dim);
-    count += elements;
-  }
-  return count;
-}
-
 std::string grouped(uint64_t value) {
   std::string digits = std::to_string(value);
   for (int64_t at = int64_t(digits.size()) - 3; at > 0; at -= 3)
@@ -184,7 +173,6 @@ Status compile(CommandLine &line) {
   if (!artifact)
     return artifact.error();
   artifact->eosIds = source->eosIds;
-  artifact->modelName = fs::absolute(line.input).lexically_normal().filename().string();
   Expected<MemoryPlan> plan = planOf(artifact->program);
   if (!plan)
     return plan.error();
