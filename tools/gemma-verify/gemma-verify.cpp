@@ -1,8 +1,11 @@
 // gemma-verify: what a model is, and whether compiled programs compute it.
 #include "import/Import.h"
+#include "runtime/engine/Artifact.h"
 #include "tools/driver/Cli.h"
 #include "tools/verify/ModelSource.h"
+#include "tools/verify/SpecKey.h"
 #include "tools/verify/SpecSheet.h"
+#include "tools/verify/VerifyModel.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -10,6 +13,7 @@
 
 #include <iostream>
 #include <memory>
+#include <unistd.h>
 
 using namespace gemma;
 
@@ -17,6 +21,10 @@ namespace {
 
 struct Options {
   std::string model;
+  std::string node;
+  std::string dtype = "f64";
+  std::string device = "host";
+  uint64_t seed = 1;
   bool json = false;
 };
 
@@ -34,19 +42,77 @@ Status runSpec(const Options &options) {
   return {};
 }
 
+Status runVerify(const Options &options) {
+  verify::VerifyOptions verifyOptions;
+  if (options.device != "host")
+    return usage("--device: expected host, got " + options.device);
+  if (std::optional<ScalarType> type = scalarTypeFromName(options.dtype);
+      type == ScalarType::F64 || type == ScalarType::F32 || type == ScalarType::BF16)
+    verifyOptions.dtype = *type;
+  else
+    return usage("--dtype: expected f64, f32 or bf16, got " + options.dtype);
+  verifyOptions.seed = options.seed;
+  if (isatty(STDERR_FILENO))
+    verifyOptions.progress = [](const std::string &what) { std::cerr << what << "\n"; };
+
+  bool artifact = looksLikeArtifact(options.model);
+  verify::ModelSource source;
+  if (!artifact) {
+    Expected<verify::ModelSource> found = verify::findModel(options.model);
+    if (!found)
+      return found.status();
+    source = *std::move(found);
+    verifyOptions.nodes = source.nodes;
+  }
+  // A full key's model was named already.
+  if (!options.node.empty()) {
+    verify::SpecKey key = verify::splitSpecKey(options.node);
+    verifyOptions.nodes = key.nodes.empty() ? options.node : key.nodes;
+  }
+  Expected<verify::VerifyReport> report = artifact
+                                              ? verify::verifyArtifact(options.model, verifyOptions)
+                                              : verify::verifyModel(source, verifyOptions);
+  if (!report)
+    return report.status();
+  std::cout << (options.json ? verify::reportToJson(*report).dump(2) + "\n"
+                             : verify::printReport(*report))
+            << std::flush;
+  return report->holds() ? Status() : badInput(options.model + ": a check does not hold");
+}
+
 std::function<Status()> declare(CLI::App &app) {
   auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model,
+                 "model key (google/gemma-4-12B, with :NODES if only some are meant), config.json, "
+                 "checkpoint folder, or artifact");
+  app.add_option("--node", options->node,
+                 "only these nodes: layers[*].attn.core, layers[3], layers[0-5].mlp, lm_head");
+  app.add_option("--dtype", options->dtype, "f64, f32 or bf16; an artifact has its own")
+      ->capture_default_str();
+  app.add_option("--device", options->device, "where to run")->capture_default_str();
+  app.add_option("--seed", options->seed, "of the first weights; the second ones have the next")
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "as JSON");
   CLI::App *spec =
       app.add_subcommand("spec", "print nodes, tensors, domains, parameters and costs");
   spec->add_option("MODEL", options->model,
                    "model key (google/gemma-4-12B), config.json or checkpoint folder")
       ->required();
   spec->add_flag("--json", options->json, "as JSON");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer("Examples:\n"
+             "  gemma-verify google/gemma-4-12B\n"
+             "  gemma-verify google/gemma-4-31B --dtype bf16 --node 'layers[*].attn.core'\n"
+             "  gemma-verify model.gemma\n"
              "  gemma-verify spec google/gemma-4-12B\n"
              "Exit codes: 0 ok, 1 bad input or a check that fails, 2 usage, 3 internal.");
-  return [options] { return runSpec(*options); };
+  return [options, spec]() -> Status {
+    if (spec->parsed())
+      return runSpec(*options);
+    if (options->model.empty())
+      return usage("MODEL is missing; try --help");
+    return runVerify(*options);
+  };
 }
 
 } // namespace

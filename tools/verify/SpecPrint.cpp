@@ -1,5 +1,6 @@
 // A spec sheet as text and as JSON.
 #include "tools/verify/SpecSheet.h"
+#include "tools/verify/Table.h"
 
 #include <nlohmann/json.hpp>
 
@@ -8,33 +9,7 @@
 
 namespace gemma::verify {
 
-using Row = std::vector<std::string>;
-
-/// Characters, not bytes, of UTF-8.
-static size_t width(const std::string &text) {
-  return size_t(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-/// Columns padded to their widest cell, the last one not.
-static std::string table(const std::vector<Row> &rows) {
-  std::vector<size_t> widths;
-  for (const Row &row : rows)
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (i == widths.size())
-        widths.push_back(0);
-      widths[i] = std::max(widths[i], width(row[i]));
-    }
-  std::string text;
-  for (const Row &row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      text += row[i];
-      if (i + 1 < row.size())
-        text.append(widths[i] - width(row[i]) + 2, ' ');
-    }
-    text += '\n';
-  }
-  return text;
-}
+using Row = TableRow;
 
 /// 11,907,350,320
 static std::string grouped(int64_t value) {
@@ -100,9 +75,9 @@ std::string printSpec(const SpecSheet &sheet) {
       {"KV cache + state at 256K tokens, bf16", bytes(c.kvBytes)},
       {"Decode FLOPs per token at 4K context", flops(c.decodeFlops)},
       {"Prefill FLOPs for a 4K prompt", flops(c.prefillFlops)}};
-  return table(glance) + "\nCompute-graph nodes\n\n" + table(nodes) +
-         "\nTensors of the main nodes\n\n" + table(tensors) + "\nModelled costs, batch size 1\n\n" +
-         table(costs);
+  return formatTable(glance) + "\nCompute-graph nodes\n\n" + formatTable(nodes) +
+         "\nTensors of the main nodes\n\n" + formatTable(tensors) +
+         "\nModelled costs, batch size 1\n\n" + formatTable(costs);
 }
 
 nlohmann::json specToJson(const SpecSheet &sheet) {
