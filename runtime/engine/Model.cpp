@@ -7,30 +7,48 @@
 
 namespace gemma {
 
-Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Checkpoint &checkpoint,
-                                                   const ModelOptions &options) {
+Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOptions &options,
+                                                bool mapped) {
   std::shared_ptr<Model> model(new Model);
   model->content = std::move(artifact);
-  MemoryRequest request = options.memory;
-  Expected<MemoryPlan> plan = planMemory(model->program(), request);
+  Expected<MemoryPlan> plan = planMemory(model->program(), options.memory);
   if (!plan)
     return plan.status();
-  if (Status status = checkMemory(plan->total(), *plan); !status)
+  if (Status status = checkMemory(plan->total() - (mapped ? plan->weights : 0), *plan); !status)
     return status;
+  model->plannedBytes = plan->modelBytes();
   if (Status status = model->loadKernels(); !status)
     return status;
   if (Status status = model->makeTables(); !status)
     return status;
+  return model;
+}
+
+Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, WeightArena weights,
+                                                   const ModelOptions &options) {
+  Expected<std::shared_ptr<Model>> model =
+      prepare(std::move(artifact), options, weights.isMapped());
+  if (!model)
+    return model.status();
+  (*model)->weights = std::move(weights);
+  return std::shared_ptr<const Model>(std::move(*model));
+}
+
+Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Checkpoint &checkpoint,
+                                                   const ModelOptions &options) {
+  Expected<std::shared_ptr<Model>> model = prepare(std::move(artifact), options, false);
+  if (!model)
+    return model.status();
   unsigned threads = options.threads ? options.threads : WorkerPool::availableThreads();
   Expected<WeightArena> weights =
-      WeightArena::pack(model->program(), checkpoint, int(threads), options.progress);
+      WeightArena::pack((*model)->program(), checkpoint, int(threads), options.progress);
   if (!weights)
     return weights.status();
-  model->weights = std::move(*weights);
-  if (model->bytes() != plan->modelBytes())
-    return internalError("weights and tables take " + std::to_string(model->bytes()) +
-                         " bytes, the plan said " + std::to_string(plan->modelBytes()));
-  return std::shared_ptr<const Model>(std::move(model));
+  (*model)->weights = std::move(*weights);
+  if ((*model)->bytes() != (*model)->plannedBytes)
+    return internalError("weights and tables take " + std::to_string((*model)->bytes()) +
+                         " bytes, the plan said " + std::to_string((*model)->plannedBytes));
+  return std::shared_ptr<const Model>(std::move(*model));
 }
 
 Status Model::loadKernels() {

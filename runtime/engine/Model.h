@@ -30,6 +30,9 @@ public:
   /// Loads the object for this processor, packs the weights of `checkpoint`, makes the tables.
   static Expected<std::shared_ptr<const Model>>
   load(Artifact artifact, const Checkpoint &checkpoint, const ModelOptions &options);
+  /// As above with weights that are packed already (runtime/weights/PackedWeights.h).
+  static Expected<std::shared_ptr<const Model>> load(Artifact artifact, WeightArena weights,
+                                                     const ModelOptions &options);
 
   const Artifact &artifact() const { return content; }
   const Program &program() const { return content.program; }
@@ -47,10 +50,14 @@ public:
 
 private:
   Model() = default;
+  /// Everything but the weights; `mapped`: they take no memory of their own.
+  static Expected<std::shared_ptr<Model>> prepare(Artifact artifact, const ModelOptions &options,
+                                                  bool mapped);
   Status loadKernels();
   Status makeTables();
 
   Artifact content;
+  uint64_t plannedBytes = 0;
   std::string isaName;
   KernelObject object;
   std::vector<GemmaKernel> kernels;

@@ -188,38 +188,57 @@ Status packWeight(const WeightRecipe &recipe, const Checkpoint &checkpoint, int 
   return {};
 }
 
+Expected<WeightPlaces> planWeights(const Program &program) {
+  WeightPlaces places;
+  std::map<std::string, size_t> lastUse; // of a tensor: the last recipe
+  for (size_t i = 0; i < program.weights.size(); ++i) {
+    places.offsets.push_back(places.total);
+    std::optional<uint64_t> aligned = alignedBytes(program.weights[i].bytes);
+    std::optional<uint64_t> end = addBytes(places.total, aligned);
+    if (!end)
+      return internalError("weights: more than 63 bits of bytes");
+    places.total = *end;
+    for (const std::string &source : program.weights[i].sources)
+      lastUse[source] = i;
+  }
+  places.finished.resize(program.weights.size());
+  for (const auto &[source, last] : lastUse)
+    places.finished[last].push_back(source);
+  return places;
+}
+
 Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint &checkpoint,
                                         int threads, const PackProgress &progress) {
   if (threads <= 0)
     threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  WeightArena arena;
-  uint64_t total = 0;
-  std::map<std::string, size_t> lastUse; // of a tensor: the last recipe
-  for (size_t i = 0; i < program.weights.size(); ++i) {
-    arena.offsets.push_back(total);
-    std::optional<uint64_t> aligned = alignedBytes(program.weights[i].bytes);
-    std::optional<uint64_t> end = addBytes(total, aligned);
-    if (!end)
-      return internalError("weights: more than 63 bits of bytes");
-    total = *end;
-    for (const std::string &source : program.weights[i].sources)
-      lastUse[source] = i;
-  }
-  Expected<PageMemory> memory = PageMemory::allocate(total, "weights");
+  Expected<WeightPlaces> places = planWeights(program);
+  if (!places)
+    return places.status();
+  Expected<PageMemory> memory = PageMemory::allocate(places->total, "weights");
   if (!memory)
     return memory.status();
+  WeightArena arena;
   arena.memory = std::move(*memory);
+  arena.start = arena.memory.data();
+  arena.places = std::move(*places);
   for (size_t i = 0; i < program.weights.size(); ++i) {
     const WeightRecipe &recipe = program.weights[i];
-    std::span<std::byte> out(arena.memory.data() + arena.offsets[i], size_t(recipe.bytes));
+    std::span<std::byte> out(arena.memory.data() + arena.places.offsets[i], size_t(recipe.bytes));
     if (Status status = packWeight(recipe, checkpoint, threads, out); !status)
       return status;
-    for (const std::string &source : recipe.sources)
-      if (lastUse[source] == i)
-        checkpoint.dropPages(checkpoint.tensors().at(source));
+    for (const std::string &source : arena.places.finished[i])
+      checkpoint.dropPages(checkpoint.tensors().at(source));
     if (progress)
-      progress(arena.offsets[i] + recipe.bytes, total);
+      progress(arena.places.offsets[i] + recipe.bytes, arena.places.total);
   }
+  return arena;
+}
+
+WeightArena WeightArena::mapped(MappedFile file, uint64_t payload, WeightPlaces places) {
+  WeightArena arena;
+  arena.file = std::move(file);
+  arena.start = arena.file.bytes().data() + payload;
+  arena.places = std::move(places);
   return arena;
 }
 

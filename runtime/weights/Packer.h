@@ -3,6 +3,7 @@
 
 #include "runtime/abi/Program.h"
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/support/MappedFile.h"
 #include "runtime/support/Memory.h"
 #include "runtime/support/Status.h"
 
@@ -33,7 +34,16 @@ Status packWeight(const WeightRecipe &recipe, const Checkpoint &checkpoint, int 
 /// Told after each weight: bytes done and of all.
 using PackProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-/// All weights of a program in one allocation of exactly the planned bytes.
+/// Where the weights lie, one after another, each on a multiple of 64 bytes.
+struct WeightPlaces {
+  std::vector<uint64_t> offsets; ///< one a weight
+  uint64_t total = 0;            ///< bytes
+  /// For each weight, the sources that no later weight uses.
+  std::vector<std::vector<std::string>> finished;
+};
+Expected<WeightPlaces> planWeights(const Program &program);
+
+/// All weights of a program: in one allocation of exactly the planned bytes, or in a mapped file.
 class WeightArena {
 public:
   /// Packs weight by weight; the source's pages are dropped when the last recipe that uses them is
@@ -42,12 +52,19 @@ public:
                                     int threads, const PackProgress &progress = {});
 
   /// The first byte of weight `index`.
-  const std::byte *data(size_t index) const { return memory.data() + offsets[index]; }
-  uint64_t bytes() const { return memory.size(); }
+  const std::byte *data(size_t index) const { return start + places.offsets[index]; }
+  uint64_t bytes() const { return places.total; }
+  /// Whether the bytes are a file's, which the system may drop and read again.
+  bool isMapped() const { return file.size() != 0; }
+
+  /// The weights in `file` from `payload` on.
+  static WeightArena mapped(MappedFile file, uint64_t payload, WeightPlaces places);
 
 private:
   PageMemory memory;
-  std::vector<uint64_t> offsets;
+  MappedFile file;
+  const std::byte *start = nullptr;
+  WeightPlaces places;
 };
 
 } // namespace gemma

@@ -5,6 +5,7 @@
 #include "runtime/engine/Inspect.h"
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/support/File.h"
+#include "runtime/weights/PackedWeights.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/driver/Cli.h"
 
@@ -34,6 +35,7 @@ struct CommandLine {
   bool plan = false;
   std::string inspect;
   bool json = false;
+  bool packWeights = false;
   bool quiet = false;
 };
 
@@ -136,6 +138,8 @@ Status compile(CommandLine &line) {
   Expected<Source> source = openSource(line.input);
   if (!source)
     return source.error();
+  if (line.packWeights && !source->checkpoint)
+    return usage("--pack-weights: expected a checkpoint with weights, got a config.json");
   if (!line.options.dumpDir.empty()) {
     std::error_code error;
     fs::create_directories(line.options.dumpDir, error);
@@ -178,6 +182,20 @@ Status compile(CommandLine &line) {
     return plan.error();
   if (Status status = writeArtifact(line.output, *artifact); !status)
     return status;
+  if (line.packWeights) {
+    auto progress = [&](uint64_t done, uint64_t total) {
+      if (!line.quiet && terminal)
+        std::cerr << "\r\x1b[Kpacking weights " << megabytes(done) << " of " << megabytes(total)
+                  << std::flush;
+    };
+    if (Status status = packWeightsToFile(artifact->program, *source->checkpoint, 0,
+                                          line.output + ".weights", progress);
+        !status)
+      return status;
+    if (!line.quiet)
+      std::cerr << (terminal ? "\r\x1b[K" : "") << "packed weights in " << line.output
+                << ".weights\n";
+  }
   if (!line.quiet) {
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -212,6 +230,8 @@ std::function<Status()> declare(CLI::App &app) {
       ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));
   app.add_option("--dump-dir", options.dumpDir,
                  "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
+  app.add_flag("--pack-weights", line->packWeights,
+               "also write OUT.weights, which gemma-run maps instead of packing at every start");
   app.add_flag("--plan", line->plan, "print what the model takes of memory, and compile nothing");
   app.add_option("--inspect", line->inspect, "print what this artifact holds");
   app.add_flag("--json", line->json, "--inspect as JSON");

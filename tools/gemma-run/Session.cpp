@@ -1,5 +1,7 @@
 #include "tools/gemma-run/Session.h"
 
+#include "runtime/weights/PackedWeights.h"
+
 #include "runtime/support/Json.h"
 
 #include <charconv>
@@ -70,6 +72,26 @@ Status refuseCheckpoint(const std::filesystem::path &path) {
                   "  gemma-compile " + folder.string() + " -o " + name + ".gemma");
 }
 
+/// The weights from where they are: a packed file that --weights names or that lies beside the
+/// artifact, else a checkpoint's folder.
+Expected<std::shared_ptr<const Model>> loadModel(Artifact artifact, const RunOptions &options,
+                                                 const ModelOptions &modelOptions) {
+  std::error_code code;
+  std::string packed = options.weights.empty() ? options.artifact + ".weights" : options.weights;
+  if (std::filesystem::is_regular_file(packed, code)) {
+    Expected<WeightArena> weights =
+        mapPackedWeights(artifact.program, packed, options.verifyWeights);
+    if (!weights)
+      return weights.status();
+    return Model::load(std::move(artifact), std::move(*weights), modelOptions);
+  }
+  Expected<Checkpoint> checkpoint =
+      openArtifactWeights(artifact, options.weights, options.verifyWeights);
+  if (!checkpoint)
+    return checkpoint.status();
+  return Model::load(std::move(artifact), *checkpoint, modelOptions);
+}
+
 } // namespace
 
 Expected<Session> Session::open(const RunOptions &options) {
@@ -91,10 +113,6 @@ Expected<Session> Session::open(const RunOptions &options) {
       return tokenizer.status();
     session.tokenizer.emplace(std::move(*tokenizer));
   }
-  Expected<Checkpoint> checkpoint =
-      openArtifactWeights(*artifact, options.weights, options.verifyWeights);
-  if (!checkpoint)
-    return checkpoint.status();
   ContextOptions contextOptions;
   contextOptions.context = options.context.value_or(0);
   contextOptions.batch = 1;
@@ -105,7 +123,7 @@ Expected<Session> Session::open(const RunOptions &options) {
   modelOptions.memory = {contextOptions.context, 1, int64_t(contextOptions.threads)};
   modelOptions.progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
   Expected<std::shared_ptr<const Model>> model =
-      Model::load(std::move(*artifact), *checkpoint, modelOptions);
+      loadModel(std::move(*artifact), options, modelOptions);
   if (!model)
     return model.status();
   session.model = std::move(*model);

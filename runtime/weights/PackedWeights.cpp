@@ -1,0 +1,105 @@
+#include "runtime/weights/PackedWeights.h"
+
+#include "runtime/abi/ProgramJson.h"
+#include "runtime/support/File.h"
+#include "runtime/support/Hash.h"
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+namespace gemma {
+
+static constexpr std::string_view kMagic = "GEMMAWTS";
+static constexpr size_t kDigest = 32;
+static constexpr size_t kHashedHeader = 56;
+static constexpr size_t kPayload = 4096;
+
+static std::string recipeHash(const Program &program) {
+  return hashHex(programToJson(program).at("weights").dump());
+}
+
+/// Bytes [0, 88) of the file.
+static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes) {
+  std::string header(kMagic);
+  auto append = [&](uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i)
+      header.push_back(char(value >> (8 * i)));
+  };
+  append(packedWeightsVersion, 4);
+  append(0, 4);
+  append(payloadBytes, 8);
+  header += recipes;
+  return header + hashHex(header);
+}
+
+Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, int threads,
+                         const std::filesystem::path &path, const PackProgress &progress) {
+  if (threads <= 0)
+    threads = int(std::max(1u, std::thread::hardware_concurrency()));
+  Expected<WeightPlaces> places = planWeights(program);
+  if (!places)
+    return places.status();
+  return writeFileAtomically(path, [&](FileWriter &file) -> Status {
+    std::string header = makeHeader(places->total, recipeHash(program));
+    header.resize(kPayload, '\0');
+    if (Status status = file.write(header); !status)
+      return status;
+    Hasher hasher;
+    for (size_t i = 0; i < program.weights.size(); ++i) {
+      uint64_t end = i + 1 < places->offsets.size() ? places->offsets[i + 1] : places->total;
+      // Its alignment included, zero.
+      Expected<PageMemory> memory =
+          PageMemory::allocate(end - places->offsets[i], program.weights[i].name);
+      if (!memory)
+        return memory.status();
+      std::span<std::byte> out = memory->bytes().first(size_t(program.weights[i].bytes));
+      if (Status status = packWeight(program.weights[i], checkpoint, threads, out); !status)
+        return status;
+      hasher.update(memory->bytes());
+      if (Status status = file.write(memory->bytes()); !status)
+        return status;
+      for (const std::string &source : places->finished[i])
+        checkpoint.dropPages(checkpoint.tensors().at(source));
+      if (progress)
+        progress(end, places->total);
+    }
+    return file.write(hasher.digest());
+  });
+}
+
+Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesystem::path &path,
+                                       bool verifyContent) {
+  Expected<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.status();
+  std::string where = path.string() + ": ";
+  Expected<WeightPlaces> places = planWeights(program);
+  if (!places)
+    return places.status();
+  auto text = [&](size_t offset, size_t count) {
+    return std::string(reinterpret_cast<const char *>(file->bytes().data()) + offset, count);
+  };
+  if (file->size() < kPayload + kDigest || text(0, kMagic.size()) != kMagic)
+    return badInput(where + "no packed weights: expected a file that begins with " +
+                    std::string(kMagic));
+  uint32_t version = 0;
+  std::memcpy(&version, file->bytes().data() + 8, sizeof version);
+  if (version != packedWeightsVersion)
+    return badInput(where + "packed weights of format " + std::to_string(version) +
+                    ", this runtime reads " + std::to_string(packedWeightsVersion));
+  if (text(kHashedHeader, kDigest) != hashHex(text(0, kHashedHeader)))
+    return badInput(where + "the header is damaged: its hash differs");
+  if (text(24, kDigest) != recipeHash(program))
+    return badInput(where + "packed for another artifact: the weight recipes differ");
+  uint64_t expected = kPayload + places->total + kDigest;
+  if (file->size() != expected)
+    return badInput(where + "expected " + std::to_string(expected) + " bytes, got " +
+                    std::to_string(file->size()) + " (truncated?)");
+  if (verifyContent && hashHex(file->bytes(kPayload, places->total)) !=
+                           text(size_t(kPayload + places->total), kDigest))
+    return badInput(where + "the weights are damaged: their hash differs");
+  return WeightArena::mapped(std::move(*file), kPayload, std::move(*places));
+}
+
+} // namespace gemma

@@ -1,0 +1,35 @@
+// Weights packed ahead into a file that is mapped: nothing is packed at load, and processes share
+// the pages.
+//
+// Byte layout, integers little-endian:
+//
+//   0     8   magic "GEMMAWTS"
+//   8     4   format version
+//   12    4   zero
+//   16    8   n, bytes of the payload
+//   24    32  XXH3-128 of the recipes (as the artifact's manifest spells them), hex digits
+//   56    32  XXH3-128 of bytes [0, 56), hex digits
+//   88        zero up to 4096
+//   4096  n   payload: the weights one after another, each on a multiple of 64
+//   ..    32  XXH3-128 of the payload, hex digits
+#pragma once
+
+#include "runtime/weights/Packer.h"
+
+#include <filesystem>
+
+namespace gemma {
+
+inline constexpr uint32_t packedWeightsVersion = 1;
+
+/// Packs weight by weight into `path` (temporary name, then renamed); memory for one weight at a
+/// time.
+Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, int threads,
+                         const std::filesystem::path &path, const PackProgress &progress = {});
+
+/// Maps a packed file. Refused by name: another format or version, a damaged header, a size that
+/// does not fit, weights packed by other recipes; with `verifyContent` also a damaged payload.
+Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesystem::path &path,
+                                       bool verifyContent);
+
+} // namespace gemma

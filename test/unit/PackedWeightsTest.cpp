@@ -1,0 +1,98 @@
+// Packed weight files: equal to packing at load, and refused when they do not fit.
+#include "TestFiles.h"
+
+#include "runtime/support/File.h"
+#include "runtime/weights/PackedWeights.h"
+
+#include <cstring>
+
+using namespace gemma;
+using namespace gemma::test;
+
+namespace {
+
+class PackedWeights : public testing::Test {
+protected:
+  void SetUp() override {
+    auto opened = Checkpoint::open(sourcePath("test/data/models/bad/base"));
+    ASSERT_TRUE(opened) << opened.error().message;
+    checkpoint.emplace(std::move(*opened));
+    add("embed", {"embed_tokens.weight"}, {32, 16}, ScalarType::BF16, 16, 2, 1, 32 * 16 * 2);
+    add("norm", {"norm.weight"}, {16}, ScalarType::F32, 0, 1, 1, 16 * 4);
+    add("gate_up", {"layers.0.mlp.gate_proj.weight", "layers.0.mlp.up_proj.weight"}, {48, 16},
+        ScalarType::F32, 16, 1, 2, 4 * 16 * 16 * 4);
+    path = folder.path() / "w";
+    EXPECT_OK(packWeightsToFile(program, *checkpoint, 2, path));
+  }
+
+  void add(const char *name, std::vector<std::string> sources, std::vector<int64_t> shape,
+           ScalarType storage, int64_t panel, int64_t kpack, int64_t interleave, uint64_t bytes) {
+    program.weights.push_back(
+        {name, std::move(sources), std::move(shape), storage, panel, kpack, interleave, bytes});
+  }
+
+  /// The file with one byte changed.
+  void damage(size_t at) {
+    auto bytes = readWholeFile(path, 1 << 20);
+    ASSERT_TRUE(bytes);
+    (*bytes)[at] ^= 1;
+    EXPECT_OK(writeFileAtomically(path, *bytes));
+  }
+
+  TempFolder folder;
+  std::optional<Checkpoint> checkpoint;
+  Program program;
+  std::filesystem::path path;
+};
+
+TEST_F(PackedWeights, EqualPackingAtLoad) {
+  auto mapped = mapPackedWeights(program, path, true);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  auto packed = WeightArena::pack(program, *checkpoint, 1);
+  ASSERT_TRUE(packed) << packed.error().message;
+  EXPECT_TRUE(mapped->isMapped());
+  EXPECT_FALSE(packed->isMapped());
+  EXPECT_EQ(mapped->bytes(), packed->bytes());
+  for (size_t i = 0; i < program.weights.size(); ++i) {
+    EXPECT_EQ(uintptr_t(mapped->data(i)) % 64, 0u);
+    EXPECT_EQ(std::memcmp(mapped->data(i), packed->data(i), program.weights[i].bytes), 0);
+  }
+}
+
+TEST_F(PackedWeights, OtherRecipesAreRefused) {
+  program.weights[1].storage = ScalarType::BF16;
+  program.weights[1].bytes = 32;
+  EXPECT_ERROR(mapPackedWeights(program, path, false), "packed for another artifact");
+}
+
+TEST_F(PackedWeights, DamageIsRefused) {
+  damage(20);
+  EXPECT_ERROR(mapPackedWeights(program, path, false), "header is damaged");
+}
+
+TEST_F(PackedWeights, AnotherFileIsRefused) {
+  damage(0);
+  EXPECT_ERROR(mapPackedWeights(program, path, false), "no packed weights");
+}
+
+TEST_F(PackedWeights, AnotherVersionIsRefused) {
+  damage(8);
+  EXPECT_ERROR(mapPackedWeights(program, path, false), "format 0");
+}
+
+TEST_F(PackedWeights, DamagedContentIsFoundOnRequest) {
+  damage(4096 + 100);
+  EXPECT_TRUE(mapPackedWeights(program, path, false));
+  EXPECT_ERROR(mapPackedWeights(program, path, true), "weights are damaged");
+}
+
+TEST_F(PackedWeights, TruncationIsRefused) {
+  auto bytes = readWholeFile(path, 1 << 20);
+  ASSERT_TRUE(bytes);
+  for (size_t keep : {bytes->size() - 1, bytes->size() / 2, size_t(4096), size_t(10), size_t(0)}) {
+    EXPECT_OK(writeFileAtomically(path, std::string_view(*bytes).substr(0, keep)));
+    EXPECT_FALSE(mapPackedWeights(program, path, false)) << keep;
+  }
+}
+
+} // namespace
