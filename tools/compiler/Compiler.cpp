@@ -132,7 +132,7 @@ private:
 std::string Compilation::text() {
   std::string out;
   llvm::raw_string_ostream stream(out);
-  module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
+  module->print(stream, OpPrintingFlags().enableDebugInfo());
   return out + "\n";
 }
 
