@@ -38,6 +38,21 @@ static Operation *fusableActivation(Operation *projection) {
   return isa<GeluMulOp, SiluMulOp>(user) ? user : nullptr;
 }
 
+/// Whether a node reads one of `ops` through a slice or a reshape, which stay outside of groups.
+static bool readsThroughShapeOp(Operation *node, ArrayRef<Operation *> ops) {
+  for (Value operand : node->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    bool shaped = false;
+    while (producer && isShapeOp(producer) && producer->getNumOperands()) {
+      shaped = true;
+      producer = producer->getOperand(0).getDefiningOp();
+    }
+    if (shaped && llvm::is_contained(ops, producer))
+      return true;
+  }
+  return false;
+}
+
 /// Wraps `ops` (in program order) into one group at the place of the last one.
 static void makeGroup(ArrayRef<Operation *> ops) {
   llvm::SmallPtrSet<Operation *, 8> inside(ops.begin(), ops.end());
@@ -85,6 +100,8 @@ struct FormGroupsPass : gemma::passes::impl::FormGroupsBase<FormGroupsPass> {
     for (Operation *node : nodes) {
       if (placed.contains(node))
         continue;
+      if (readsThroughShapeOp(node, pending))
+        flush();
       if (isContraction(node)) {
         if (!plan->hoistRows)
           flush();

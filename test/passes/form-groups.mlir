@@ -49,3 +49,13 @@
 
 // UNFUSED-COUNT-18: gemma.group
 // UNFUSED-NOT:      gemma.group
+
+// A node that reads another through a reshape is in a group of its own: reshapes stay outside.
+// RUN: gemma-opt %S/Inputs/reshape.mlir --pass-pipeline="builtin.module(gemma-make-variants,func.func(gemma-form-groups))" | FileCheck %s --check-prefix=RESHAPE
+// RESHAPE-LABEL: func.func @step.decode_few
+// RESHAPE:      gemma.group
+// RESHAPE-NEXT:   gemma.l2norm
+// RESHAPE-NEXT:   gemma.yield
+// RESHAPE:      tensor.expand_shape
+// RESHAPE:      gemma.group
+// RESHAPE-NEXT:   gemma.rmsnorm_unit
