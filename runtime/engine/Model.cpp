@@ -8,13 +8,14 @@
 namespace gemma {
 
 Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOptions &options,
-                                                bool mapped) {
+                                                bool haveWeights) {
   std::shared_ptr<Model> model(new Model);
   model->content = std::move(artifact);
   Expected<MemoryPlan> plan = planMemory(model->program(), options.memory);
   if (!plan)
     return plan.status();
-  if (Status status = checkMemory(plan->total() - (mapped ? plan->weights : 0), *plan); !status)
+  if (Status status = checkMemory(plan->total() - (haveWeights ? plan->weights : 0), *plan);
+      !status)
     return status;
   model->plannedBytes = plan->modelBytes();
   if (Status status = model->loadKernels(); !status)
@@ -27,7 +28,7 @@ Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOp
 Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, WeightArena weights,
                                                    const ModelOptions &options) {
   Expected<std::shared_ptr<Model>> model =
-      prepare(std::move(artifact), options, weights.isMapped());
+      prepare(std::move(artifact), options, /*haveWeights=*/true);
   if (!model)
     return model.status();
   (*model)->weights = std::move(weights);

@@ -50,9 +50,9 @@ public:
 
 private:
   Model() = default;
-  /// Everything but the weights; `mapped`: they take no memory of their own.
+  /// Everything but the weights; `haveWeights`: they are mapped or allocated, and take no more.
   static Expected<std::shared_ptr<Model>> prepare(Artifact artifact, const ModelOptions &options,
-                                                  bool mapped);
+                                                  bool haveWeights);
   Status loadKernels();
   Status makeTables();
 

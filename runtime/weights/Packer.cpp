@@ -207,10 +207,7 @@ Expected<WeightPlaces> planWeights(const Program &program) {
   return places;
 }
 
-Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint &checkpoint,
-                                        int threads, const PackProgress &progress) {
-  if (threads <= 0)
-    threads = int(std::max(1u, std::thread::hardware_concurrency()));
+Expected<WeightArena> WeightArena::allocate(const Program &program) {
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)
     return places.status();
@@ -221,6 +218,17 @@ Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint
   arena.memory = std::move(*memory);
   arena.start = arena.memory.data();
   arena.places = std::move(*places);
+  return arena;
+}
+
+Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint &checkpoint,
+                                        int threads, const PackProgress &progress) {
+  if (threads <= 0)
+    threads = int(std::max(1u, std::thread::hardware_concurrency()));
+  Expected<WeightArena> allocated = allocate(program);
+  if (!allocated)
+    return allocated;
+  WeightArena arena = std::move(*allocated);
   for (size_t i = 0; i < program.weights.size(); ++i) {
     const WeightRecipe &recipe = program.weights[i];
     std::span<std::byte> out(arena.memory.data() + arena.places.offsets[i], size_t(recipe.bytes));
@@ -230,6 +238,41 @@ Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint
       checkpoint.dropPages(checkpoint.tensors().at(source));
     if (progress)
       progress(arena.places.offsets[i] + recipe.bytes, arena.places.total);
+  }
+  return arena;
+}
+
+/// Fills `out` with copies of a block of values: all 1, or within ±1/32.
+template <typename Elem, typename Narrow>
+static void fillMadeUp(std::span<std::byte> out, bool ones, Narrow narrow) {
+  std::vector<Elem> block(8191); // odd: rows do not begin alike
+  uint32_t state = 1;
+  for (Elem &value : block) {
+    state = state * 1664525u + 1013904223u;
+    value = narrow(ones ? 1.0f : float(int32_t(state)) * 0x1p-36f);
+  }
+  size_t bytes = block.size() * sizeof(Elem);
+  for (size_t at = 0; at < out.size(); at += bytes)
+    std::memcpy(out.data() + at, block.data(), std::min(bytes, out.size() - at));
+}
+
+Expected<WeightArena> WeightArena::madeUp(const Program &program, const PackProgress &progress) {
+  Expected<WeightArena> arena = allocate(program);
+  if (!arena)
+    return arena;
+  for (size_t i = 0; i < program.weights.size(); ++i) {
+    const WeightRecipe &recipe = program.weights[i];
+    uint64_t offset = arena->places.offsets[i];
+    std::span<std::byte> out(arena->memory.data() + offset, size_t(recipe.bytes));
+    bool ones = recipe.shape.size() < 2;
+    if (recipe.storage == ScalarType::F64)
+      fillMadeUp<double>(out, ones, [](float value) { return double(value); });
+    else if (recipe.storage == ScalarType::F32)
+      fillMadeUp<float>(out, ones, [](float value) { return value; });
+    else
+      fillMadeUp<uint16_t>(out, ones, [](float value) { return f32ToBf16(value); });
+    if (progress)
+      progress(offset + recipe.bytes, arena->places.total);
   }
   return arena;
 }

@@ -51,6 +51,10 @@ public:
   static Expected<WeightArena> pack(const Program &program, const Checkpoint &checkpoint,
                                     int threads, const PackProgress &progress = {});
 
+  /// The same memory with made-up values, for measuring time without a checkpoint: vectors are 1,
+  /// matrices small pseudo-random numbers, the same in every run; no denormals come of them.
+  static Expected<WeightArena> madeUp(const Program &program, const PackProgress &progress = {});
+
   /// The first byte of weight `index`.
   const std::byte *data(size_t index) const { return start + places.offsets[index]; }
   uint64_t bytes() const { return places.total; }
@@ -61,6 +65,8 @@ public:
   static WeightArena mapped(MappedFile file, uint64_t payload, WeightPlaces places);
 
 private:
+  static Expected<WeightArena> allocate(const Program &program);
+
   PageMemory memory;
   MappedFile file;
   const std::byte *start = nullptr;

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace gemma;
@@ -155,6 +157,30 @@ TEST(Packer, ArenaIsExactlyThePlan) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(arena->data(i)) % 64, 0u);
   std::span<const std::byte> source = checkpoint->data(checkpoint->tensors().at("norm.weight"));
   EXPECT_EQ(std::memcmp(arena->data(0), source.data(), 320), 0);
+}
+
+// Made-up weights are ordinary numbers in every place: ones, or small and not all alike.
+TEST(Packer, MadeUpWeights) {
+  Program program;
+  program.weights = {{"vector", {"none"}, {80}, ScalarType::BF16, 0, 1, 1, 160},
+                     {"matrix", {"none"}, {320, 100}, ScalarType::F32, 16, 1, 1, 128000}};
+  Expected<WeightArena> arena = WeightArena::madeUp(program);
+  ASSERT_TRUE(arena.ok()) << arena.error().message;
+  EXPECT_EQ(arena->bytes(), 192u + 128000);
+  for (size_t i = 0; i < 80; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, arena->data(0) + 2 * i, 2);
+    EXPECT_EQ(bf16ToF32(bits), 1);
+  }
+  std::vector<float> matrix(32000);
+  std::memcpy(matrix.data(), arena->data(1), 128000);
+  for (float value : matrix) {
+    ASSERT_LE(std::abs(value), 1.0f / 32);
+    ASSERT_TRUE(value == 0 || std::isnormal(value));
+  }
+  auto [least, most] = std::minmax_element(matrix.begin(), matrix.end());
+  EXPECT_LT(*least, -0.03f);
+  EXPECT_GT(*most, 0.03f);
 }
 
 } // namespace

@@ -1,0 +1,39 @@
+// The four modes of gemma-bench.
+#pragma once
+
+#include "runtime/support/Status.h"
+#include "tools/gemma-bench/Measure.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gemma::bench {
+
+struct BenchOptions {
+  // All modes:
+  int64_t rounds = 0;   ///< 0: the mode's default
+  std::string jsonFile; ///< empty: none
+  bool budget = false;  ///< judge by bench/budgets.json
+  // All that run:
+  int64_t threads = 0;      ///< 0: the cores this process may use
+  int64_t bufferMiB = 1024; ///< of the limits' buffer
+  // kernels, model:
+  std::string artifact; ///< empty (kernels): the built-in model
+  int64_t prompt = 0;   ///< 0: 512, or what there is room for
+  int64_t decode = 0;   ///< 0: 32, or what there is room for
+  int64_t context = 0;  ///< positions cached before the first decoded token; at least the prompt's
+  // compile:
+  std::vector<std::string> inputs; ///< empty: the published configurations
+};
+
+Status benchLimits(const BenchOptions &options);
+Status benchKernels(BenchOptions options);
+Status benchModel(BenchOptions options);
+Status benchCompile(const BenchOptions &options);
+
+/// Writes `report` to options.jsonFile, if wanted, with what was measured and on what: "mode",
+/// "cpu", "rounds" come first.
+Status writeReport(const BenchOptions &options, const char *mode, int64_t rounds, Json report);
+
+} // namespace gemma::bench

@@ -1,0 +1,83 @@
+// gemma-bench: measures the machine, the kernels, a model, the compiler.
+#include "tools/driver/Cli.h"
+#include "tools/gemma-bench/Bench.h"
+
+#include <memory>
+
+using namespace gemma;
+using namespace gemma::bench;
+
+namespace {
+
+void addCommon(CLI::App &mode, BenchOptions &options, const char *rounds) {
+  mode.add_option("--rounds", options.rounds, rounds)->check(CLI::Range(1, 1000));
+  mode.add_option("--json", options.jsonFile, "write everything measured into this file");
+  mode.add_flag("--budget", options.budget, "exit with 1 if a budget is exceeded");
+}
+
+void addMachine(CLI::App &mode, BenchOptions &options) {
+  mode.add_option("--threads", options.threads, "default: the cores the process may use")
+      ->check(CLI::Range(1, 4096));
+  mode.add_option("--size", options.bufferMiB,
+                  "MiB of the buffer that the limits are measured with")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+}
+
+void addTokens(CLI::App &mode, BenchOptions &options) {
+  mode.add_option("--prompt", options.prompt,
+                  "tokens of the prompt (default: 512, if there is room)")
+      ->check(CLI::Range(1, 262144));
+  mode.add_option("--context", options.context,
+                  "positions in the caches when decoding begins (default: the prompt's)")
+      ->check(CLI::Range(1, 262144));
+}
+
+std::function<Status()> declare(CLI::App &app) {
+  auto options = std::make_shared<BenchOptions>();
+  app.require_subcommand(1);
+  app.fallthrough(false);
+  CLI::App *limits = app.add_subcommand("limits", "what memory and cores can do at most");
+  CLI::App *kernels = app.add_subcommand("kernels", "every kernel of an artifact, by the limits");
+  CLI::App *model = app.add_subcommand("model", "prefill and decode of a model, by the limits");
+  CLI::App *compile = app.add_subcommand("compile", "seconds, memory and code size of compiling");
+  for (CLI::App *mode : {limits, kernels, model}) {
+    addCommon(*mode, *options, "rounds; medians count (default: 5)");
+    addMachine(*mode, *options);
+  }
+  addCommon(*compile, *options, "compilations of each; medians count (default: 1)");
+  kernels->add_option("ARTIFACT", options->artifact,
+                      "what gemma-compile wrote (default: a built-in model of two layers)");
+  model->add_option("ARTIFACT", options->artifact, "what gemma-compile wrote")->required();
+  addTokens(*kernels, *options);
+  addTokens(*model, *options);
+  model->add_option("--decode", options->decode, "tokens to decode one by one (default: 32)")
+      ->check(CLI::Range(1, 262144));
+  compile->add_option("INPUT", options->inputs,
+                      "checkpoint folders, config.json files or model keys (default: the published "
+                      "configurations)");
+  app.footer("Weights are made up: no checkpoint is read, except by compile.\n"
+             "docs/Benchmarking.md tells how to read the figures.\n"
+             "GEMMA_ISA=NAME forces one of the artifact's instruction sets.\n"
+             "Exit codes: 0 ok, 1 bad input or a budget exceeded, 2 usage, 3 internal, 130 after "
+             "Ctrl-C.");
+  return [=]() -> Status {
+    if (limits->parsed())
+      return benchLimits(*options);
+    if (kernels->parsed())
+      return benchKernels(*options);
+    if (model->parsed())
+      return benchModel(*options);
+    return benchCompile(*options);
+  };
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  catchInterrupts();
+  int code = driver::runTool(
+      "gemma-bench", "Measures, and compares with what the same machine can do at the same time.",
+      declare, argc, argv);
+  return interrupted ? 130 : code;
+}
