@@ -2,7 +2,9 @@
 #include "import/Import.h"
 #include "runtime/engine/Artifact.h"
 #include "tools/driver/Cli.h"
+#include "tools/verify/ModelCase.h"
 #include "tools/verify/ModelSource.h"
+#include "tools/verify/NodeCase.h"
 #include "tools/verify/SpecKey.h"
 #include "tools/verify/SpecSheet.h"
 #include "tools/verify/VerifyModel.h"
@@ -25,6 +27,8 @@ struct Options {
   std::string dtype = "f64";
   std::string device = "host";
   uint64_t seed = 1;
+  verify::CaseOptions caseOptions;
+  std::string output, caseFile, gotFile, checkDtype;
   bool json = false;
 };
 
@@ -42,15 +46,30 @@ Status runSpec(const Options &options) {
   return {};
 }
 
+/// f64, f32 or bf16 of --dtype.
+Expected<ScalarType> parseDtype(const std::string &text) {
+  std::optional<ScalarType> type = scalarTypeFromName(text);
+  if (type == ScalarType::F64 || type == ScalarType::F32 || type == ScalarType::BF16)
+    return *type;
+  return usage("--dtype: expected f64, f32 or bf16, got " + text);
+}
+
+/// Prints a report; an error if something in it does not hold.
+Status show(const verify::VerifyReport &report, const Options &options) {
+  std::cout << (options.json ? verify::reportToJson(report).dump(2) + "\n"
+                             : verify::printReport(report))
+            << std::flush;
+  return report.holds() ? Status() : badInput(options.model + ": a check does not hold");
+}
+
 Status runVerify(const Options &options) {
   verify::VerifyOptions verifyOptions;
   if (options.device != "host")
     return usage("--device: expected host, got " + options.device);
-  if (std::optional<ScalarType> type = scalarTypeFromName(options.dtype);
-      type == ScalarType::F64 || type == ScalarType::F32 || type == ScalarType::BF16)
-    verifyOptions.dtype = *type;
-  else
-    return usage("--dtype: expected f64, f32 or bf16, got " + options.dtype);
+  Expected<ScalarType> dtype = parseDtype(options.dtype);
+  if (!dtype)
+    return dtype.status();
+  verifyOptions.dtype = *dtype;
   verifyOptions.seed = options.seed;
   if (isatty(STDERR_FILENO))
     verifyOptions.progress = [](const std::string &what) { std::cerr << what << "\n"; };
@@ -74,10 +93,41 @@ Status runVerify(const Options &options) {
                                               : verify::verifyModel(source, verifyOptions);
   if (!report)
     return report.status();
-  std::cout << (options.json ? verify::reportToJson(*report).dump(2) + "\n"
-                             : verify::printReport(*report))
-            << std::flush;
-  return report->holds() ? Status() : badInput(options.model + ": a check does not hold");
+  return show(*report, options);
+}
+
+Status runCase(const Options &options) {
+  Expected<verify::ModelSource> source = verify::findModel(options.model);
+  if (!source)
+    return source.status();
+  std::string nodes = options.node.empty() ? source->nodes : options.node;
+  if (nodes.empty()) {
+    Status written = verify::writeModelCase(*source, options.caseOptions, options.output);
+    if (written)
+      std::cout << options.output << ": " << source->name
+                << " at reduced sizes, with reference.safetensors\n";
+    return written;
+  }
+  Expected<std::string> key =
+      verify::writeNodeCase(*source, nodes, options.caseOptions, options.output);
+  if (key)
+    std::cout << options.output << ": " << *key << "\n";
+  return key.status();
+}
+
+Status runCheck(const Options &options) {
+  std::optional<ScalarType> dtype;
+  if (!options.checkDtype.empty()) {
+    Expected<ScalarType> parsed = parseDtype(options.checkDtype);
+    if (!parsed)
+      return parsed.status();
+    dtype = *parsed;
+  }
+  Expected<verify::VerifyReport> report =
+      verify::checkNodeCase(options.model, options.caseFile, options.gotFile, dtype);
+  if (!report)
+    return report.status();
+  return show(*report, options);
 }
 
 std::function<Status()> declare(CLI::App &app) {
@@ -99,16 +149,45 @@ std::function<Status()> declare(CLI::App &app) {
                    "model key (google/gemma-4-12B), config.json or checkpoint folder")
       ->required();
   spec->add_flag("--json", options->json, "as JSON");
+  CLI::App *make = app.add_subcommand(
+      "case", "write inputs and f64 outputs of a node, or a small model with its outputs");
+  make->add_option("KEY", options->model,
+                   "google/gemma-4-12B:layers[*].attn.core, or a model alone")
+      ->required();
+  make->add_option("--node", options->node, "the node, where KEY is a file or a folder");
+  make->add_option("--tokens", options->caseOptions.tokens,
+                   "tokens; of attention: sequences with one query; of a model: one more prompt")
+      ->capture_default_str();
+  make->add_option("--seq", options->caseOptions.seq, "cached positions, or positions of a rope")
+      ->capture_default_str();
+  make->add_option("--seed", options->caseOptions.seed, "of inputs and weights")
+      ->capture_default_str();
+  make->add_option("-o,--output", options->output, "F.safetensors, or the model's folder")
+      ->required();
+  CLI::App *check = app.add_subcommand("check", "judge outputs that another program computed");
+  check->add_option("KEY", options->model, "the node")->required();
+  check->add_option("CASE", options->caseFile, "what `case` wrote")->required();
+  check->add_option("GOT", options->gotFile, "safetensors file with the outputs")->required();
+  check->add_option("--dtype", options->checkDtype,
+                    "whose bound holds: f64, f32 or bf16; default: each output's own type");
+  check->add_flag("--json", options->json, "as JSON");
   app.require_subcommand(0, 1);
-  app.footer("Examples:\n"
-             "  gemma-verify google/gemma-4-12B\n"
-             "  gemma-verify google/gemma-4-31B --dtype bf16 --node 'layers[*].attn.core'\n"
-             "  gemma-verify model.gemma\n"
-             "  gemma-verify spec google/gemma-4-12B\n"
-             "Exit codes: 0 ok, 1 bad input or a check that fails, 2 usage, 3 internal.");
-  return [options, spec]() -> Status {
+  app.footer(
+      "Examples:\n"
+      "  gemma-verify google/gemma-4-12B\n"
+      "  gemma-verify google/gemma-4-31B --dtype bf16 --node 'layers[*].attn.core'\n"
+      "  gemma-verify model.gemma\n"
+      "  gemma-verify spec google/gemma-4-12B\n"
+      "  gemma-verify case 'google/gemma-4-12B:layers[*].attn.core' --seq 100 -o core.safetensors\n"
+      "  gemma-verify check 'layers[*].attn.core' core.safetensors mine.safetensors\n"
+      "Exit codes: 0 ok, 1 bad input or a check that fails, 2 usage, 3 internal.");
+  return [options, spec, make, check]() -> Status {
     if (spec->parsed())
       return runSpec(*options);
+    if (make->parsed())
+      return runCase(*options);
+    if (check->parsed())
+      return runCheck(*options);
     if (options->model.empty())
       return usage("MODEL is missing; try --help");
     return runVerify(*options);
