@@ -169,6 +169,7 @@ void KernelBench::print(const LimitMeter &limits) const {
     std::printf("  %8s %10s %6s %8s %6s %9s %6s  %s\n", "launches", "us each", "time", "GB/s",
                 "/read", "GFLOP/s", "/f32", "nodes");
     std::vector<const KernelSeries *> order;
+    order.reserve(series.kernels.size());
     for (const auto &[index, kernel] : series.kernels)
       order.push_back(&kernel);
     auto time = [](const KernelSeries *kernel) {

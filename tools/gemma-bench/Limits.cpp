@@ -38,11 +38,11 @@ double readRate(WorkerPool &pool, std::span<const std::byte> buffer,
 double copyRate(WorkerPool &pool, std::span<std::byte> buffer,
                 void (*copy)(char *, const char *, size_t)) {
   char *data = reinterpret_cast<char *>(buffer.data());
-  uint64_t half = buffer.size() / 2;
-  double seconds = timed(pool, half / blockBytes, [&](uint64_t begin, uint64_t count) {
+  uint64_t blocks = buffer.size() / 2 / blockBytes, half = blocks * blockBytes;
+  double seconds = timed(pool, blocks, [&](uint64_t begin, uint64_t count) {
     copy(data + half + begin * blockBytes, data + begin * blockBytes, count * blockBytes);
   });
-  return double(half / blockBytes * blockBytes) * 2 / seconds;
+  return double(half) * 2 / seconds;
 }
 
 double flopRate(WorkerPool &pool, const LimitLoops &loops) {
@@ -52,7 +52,7 @@ double flopRate(WorkerPool &pool, const LimitLoops &loops) {
       sink += uint64_t(loops.multiplyAdd(count * iterationsOfBlock));
     });
   };
-  uint64_t probe = pool.threads() * 8;
+  uint64_t probe = uint64_t(pool.threads()) * 8;
   double seconds = run(probe);
   uint64_t blocks = std::max<uint64_t>(probe, uint64_t(flopSeconds / seconds * double(probe)));
   seconds = run(blocks);

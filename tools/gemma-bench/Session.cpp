@@ -35,8 +35,9 @@ Expected<Artifact> compileBuiltIn(Progress &progress) {
   if (!config)
     return config.status();
   // Only for this processor: the others' code would not run.
-  std::vector<IsaCandidate> candidates;
   const std::vector<codegen::HostIsa> &isas = codegen::hostIsas();
+  std::vector<IsaCandidate> candidates;
+  candidates.reserve(isas.size());
   for (const codegen::HostIsa &isa : isas)
     candidates.push_back({isa.name, isa.needs});
   Expected<size_t> choice = chooseIsa(candidates);
