@@ -27,6 +27,7 @@ struct Options {
   std::string dtype = "f64";
   std::string device = "host";
   uint64_t seed = 1;
+  std::function<bool()> dtypeGiven;
   verify::CaseOptions caseOptions;
   std::string output, caseFile, gotFile, checkDtype;
   bool json = false;
@@ -75,6 +76,8 @@ Status runVerify(const Options &options) {
     verifyOptions.progress = [](const std::string &what) { std::cerr << what << "\n"; };
 
   bool artifact = looksLikeArtifact(options.model);
+  if (artifact && options.dtypeGiven())
+    return usage("--dtype: an artifact has its own");
   verify::ModelSource source;
   if (!artifact) {
     Expected<verify::ModelSource> found = verify::findModel(options.model);
@@ -86,6 +89,8 @@ Status runVerify(const Options &options) {
   // A full key's model was named already.
   if (!options.node.empty()) {
     verify::SpecKey key = verify::splitSpecKey(options.node);
+    if (!key.nodes.empty() && !source.key.empty() && key.model != source.key)
+      return badInput("--node: expected a node of " + source.key + ", got " + options.node);
     verifyOptions.nodes = key.nodes.empty() ? options.node : key.nodes;
   }
   Expected<verify::VerifyReport> report = artifact
@@ -137,8 +142,10 @@ std::function<Status()> declare(CLI::App &app) {
                  "checkpoint folder, or artifact");
   app.add_option("--node", options->node,
                  "only these nodes: layers[*].attn.core, layers[3], layers[0-5].mlp, lm_head");
-  app.add_option("--dtype", options->dtype, "f64, f32 or bf16; an artifact has its own")
-      ->capture_default_str();
+  auto *dtype =
+      app.add_option("--dtype", options->dtype, "f64, f32 or bf16; an artifact has its own")
+          ->capture_default_str();
+  options->dtypeGiven = [dtype] { return dtype->count() > 0; };
   app.add_option("--device", options->device, "where to run")->capture_default_str();
   app.add_option("--seed", options->seed, "of the first weights; the second ones have the next")
       ->capture_default_str();

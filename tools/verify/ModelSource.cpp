@@ -41,7 +41,7 @@ Expected<ModelSource> findModel(const std::string &text) {
     Expected<ModelConfig> config = readModelConfig(file);
     if (!config)
       return config.status();
-    return ModelSource{text, *std::move(config), ""};
+    return ModelSource{text, "", *std::move(config), ""};
   }
   SpecKey key = splitSpecKey(text);
   for (const BundledConfig &bundled : bundledConfigs()) {
@@ -54,7 +54,7 @@ Expected<ModelSource> findModel(const std::string &text) {
     Expected<ModelConfig> config = parseBundled(bundled.json, bundled.key);
     if (!config)
       return config.status();
-    return ModelSource{key.model + "@" + version, *std::move(config), key.nodes};
+    return ModelSource{key.model + "@" + version, key.model, *std::move(config), key.nodes};
   }
   return unknownModel(text, key);
 }

@@ -10,6 +10,7 @@ namespace gemma::verify {
 
 struct ModelSource {
   std::string name;   ///< the key, or the path as given
+  std::string key;    ///< without the version; empty: a path
   ModelConfig config; ///< checked
   std::string nodes;  ///< what the key says behind its colon; empty: all
 };

@@ -48,16 +48,13 @@ TemporaryFolder::~TemporaryFolder() {
     std::filesystem::remove_all(folder, ignored);
 }
 
-Expected<RandomCheckpoint> RandomCheckpoint::make(const ModelConfig &config, uint64_t seed) {
+Expected<Checkpoint> makeRandomCheckpoint(const ModelConfig &config, uint64_t seed) {
   Expected<TemporaryFolder> folder = TemporaryFolder::make();
   if (!folder)
     return folder.status();
   if (Status written = writeRandomWeights(folder->path(), config, seed, "model."); !written)
     return written;
-  Expected<Checkpoint> checkpoint = Checkpoint::openWeights(folder->path(), config);
-  if (!checkpoint)
-    return checkpoint.status();
-  return RandomCheckpoint{*std::move(folder), *std::move(checkpoint)};
+  return Checkpoint::openWeights(folder->path(), config);
 }
 
 } // namespace gemma::verify

@@ -1,4 +1,4 @@
-// A checkpoint of random weights in a folder of its own, as long as the object lives.
+// Checkpoints of random weights.
 #pragma once
 
 #include "runtime/checkpoint/Checkpoint.h"
@@ -29,11 +29,8 @@ private:
   std::filesystem::path folder;
 };
 
-struct RandomCheckpoint {
-  TemporaryFolder folder;
-  Checkpoint checkpoint;
-
-  static Expected<RandomCheckpoint> make(const ModelConfig &config, uint64_t seed);
-};
+/// A checkpoint of such weights. Its files are gone already (an open one is mapped), so that none
+/// stay behind when the program is interrupted.
+Expected<Checkpoint> makeRandomCheckpoint(const ModelConfig &config, uint64_t seed);
 
 } // namespace gemma::verify

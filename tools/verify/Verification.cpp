@@ -143,11 +143,11 @@ Status Verification::draw(uint64_t newSeed) {
   weightSource.reset();
   weights.reset();
   seed = newSeed;
-  Expected<RandomCheckpoint> made = RandomCheckpoint::make(config, seed);
+  Expected<Checkpoint> made = makeRandomCheckpoint(config, seed);
   if (!made)
     return made.status();
   weights.emplace(*std::move(made));
-  weightSource.emplace(weights->checkpoint);
+  weightSource.emplace(*weights);
   interpreter.emplace(*module, *weightSource);
   return {};
 }
@@ -257,7 +257,7 @@ Status Verification::compareNodes(const Batch &batch, const PromptPlan &prompt, 
 }
 
 Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
-  Expected<std::shared_ptr<const Model>> model = Model::load(artifact, weights->checkpoint, {});
+  Expected<std::shared_ptr<const Model>> model = Model::load(artifact, *weights, {});
   if (!model)
     return model.status();
   Expected<std::unique_ptr<CompiledRun>> started = CompiledRun::start(*model, *module);

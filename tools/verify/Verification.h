@@ -77,7 +77,7 @@ private:
   int64_t longestSum = 0; ///< terms of a contraction
 
   uint64_t seed = 0;
-  std::optional<RandomCheckpoint> weights;
+  std::optional<Checkpoint> weights;
   std::optional<reference::CheckpointWeights> weightSource;
   std::optional<reference::Interpreter> interpreter;
 };
