@@ -89,10 +89,16 @@ private:
 
   int64_t panelVectors() const { return panelColumns / lanes; }
 
-  /// Whether accumulators, a step's weights and a broadcast activation fit the registers.
+  /// Whether accumulators, a step's weights and a broadcast activation fit the registers. Without
+  /// fused multiply-add (and so with instructions of two operands) a sum ends up in the register of
+  /// its product: products and copies take three more, two sums in a row twice the accumulators.
   bool fits(int64_t rows, int64_t columns) const {
-    int64_t temporaries = rows == 1 ? 3 : columns * (packed16 ? 2 : 1) + 1 + !b.target.fma;
-    return rows * columns + temporaries <= b.target.registers;
+    int64_t halves = packed16 ? 2 : 1;
+    int64_t temporaries = rows == 1 ? 3 : columns * halves + 1;
+    int64_t sums = rows * columns;
+    if (!b.target.fma)
+      return sums * halves + temporaries + 3 <= b.target.registers;
+    return sums + temporaries <= b.target.registers;
   }
 
   /// The tile of that many rows with fewest loads a product.
@@ -171,7 +177,8 @@ private:
     };
 
     int64_t stepK = packed16 ? 2 : 1, steps = depth / stepK;
-    int64_t unroll = tile.rows == 1 ? 4 : 2, unrolled = steps / unroll * unroll;
+    // Without fused multiply-add the unrolled steps' sums move between registers, and spill.
+    int64_t unroll = !b.target.fma ? 1 : tile.rows == 1 ? 4 : 2, unrolled = steps / unroll * unroll;
     SmallVector<Value> sums(tile.rows * columns, b.constant(b.vec(compute, lanes), 0.0));
     sums = b.loop(b.index(0), b.index(unrolled), unroll, sums, [&](Value k, ValueRange carried) {
       SmallVector<Value> next(carried);

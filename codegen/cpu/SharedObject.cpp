@@ -5,6 +5,7 @@
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -18,10 +19,15 @@ struct TemporaryFile {
   llvm::SmallString<128> path;
   llvm::FileRemover remover;
 
+  ~TemporaryFile() {
+    if (!path.empty())
+      llvm::sys::DontRemoveFileOnSignal(path);
+  }
   Status create(llvm::StringRef suffix) {
     if (std::error_code error = llvm::sys::fs::createTemporaryFile("gemma-host", suffix, path))
       return internalError("cannot create a temporary file for linking: " + error.message());
     remover.setFile(path);
+    llvm::sys::RemoveFileOnSignal(path);
     return {};
   }
 };
