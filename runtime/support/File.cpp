@@ -1,5 +1,7 @@
 #include "runtime/support/File.h"
 
+#include "runtime/support/UnfinishedFile.h"
+
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -152,6 +154,7 @@ Status writeFileAtomically(const std::filesystem::path &path,
   if (number < 0)
     return systemError(path, "cannot create a file in its folder", errno);
   Descriptor file(number);
+  UnfinishedFile unfinished(temporary);
   Status status = fillAndRename(file, temporary, path, fill);
   if (!status) {
     ::unlink(temporary.c_str());

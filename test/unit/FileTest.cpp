@@ -3,6 +3,7 @@
 
 #include "runtime/support/Hash.h"
 #include "runtime/support/MappedFile.h"
+#include "runtime/support/UnfinishedFile.h"
 #include "test/unit/TestFiles.h"
 
 #include <algorithm>
@@ -72,6 +73,28 @@ TEST(WriteFileTest, FailureLeavesTheOldFileAndNothingElse) {
   EXPECT_ERROR(status, "stop here");
   EXPECT_EQ(readText(folder / "a"), "old");
   EXPECT_EQ(filesIn(folder.path()), 1u);
+}
+
+// What a signal handler calls in the middle of writing.
+TEST(WriteFileTest, UnfinishedFilesCanBeRemoved) {
+  TempFolder folder;
+  EXPECT_OK(writeFileAtomically(folder / "done", "x"));
+  Status status = writeFileAtomically(folder / "a", [&](FileWriter &) -> Status {
+    EXPECT_EQ(filesIn(folder.path()), 2u);
+    removeUnfinishedFiles();
+    EXPECT_EQ(filesIn(folder.path()), 1u);
+    return badInput("the process would end here");
+  });
+  EXPECT_ERROR(status, "would end here");
+  removeUnfinishedFiles();
+  EXPECT_EQ(readText(folder / "done"), "x");
+  // Places are given back: more files than there are places.
+  for (int i = 0; i < 40; ++i)
+    UnfinishedFile unfinished(folder / "b");
+  writeText(folder / "b", "x");
+  UnfinishedFile unfinished(folder / "b");
+  removeUnfinishedFiles();
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));
 }
 
 TEST(WriteFileTest, ReportsBadPlaces) {

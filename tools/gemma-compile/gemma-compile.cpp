@@ -8,6 +8,7 @@
 #include "runtime/weights/PackedWeights.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/driver/Cli.h"
+#include "tools/driver/Interrupt.h"
 
 #include <algorithm>
 #include <chrono>
@@ -88,6 +89,20 @@ Status writeText(const std::string &output, const std::string &text) {
     return writeFileAtomically(output, text);
   std::cout << text << std::flush;
   return std::cout ? Status() : Status(badInput("standard output: cannot be written"));
+}
+
+/// Whether every number of `from` is one of `to`.
+bool isExact(ScalarType from, ScalarType to) {
+  if (from == to || to == ScalarType::F64)
+    return true;
+  return to == ScalarType::F32 && from != ScalarType::F64;
+}
+
+/// How many of a checkpoint's tensors lose digits in the type that is computed with.
+size_t roundedTensors(const Checkpoint &checkpoint, ScalarType type) {
+  return size_t(
+      std::count_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                    [&](const auto &entry) { return !isExact(entry.second.type, type); }));
 }
 
 void printSummary(const Artifact &artifact, const MemoryPlan &plan, const CommandLine &line,
@@ -203,6 +218,11 @@ Status compile(CommandLine &line) {
       std::cerr << "skipped " << source->checkpoint->skippedTensors()
                 << " tensors that the text model does not use ("
                 << megabytes(source->checkpoint->skippedBytes()) << ")\n";
+    if (size_t rounded = source->checkpoint
+                             ? roundedTensors(*source->checkpoint, artifact->program.weightType)
+                             : 0)
+      std::cerr << "rounding " << rounded << " tensors to " << name(artifact->program.weightType)
+                << "\n";
     printSummary(*artifact, *plan, line, seconds);
   }
   return {};
@@ -242,13 +262,14 @@ std::function<Status()> declare(CLI::App &app) {
              "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
              "  gemma-compile gemma-4-12B --stop-after lower\n"
              "  gemma-compile --inspect gemma-4-12B.gemma --json\n"
-             "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal.");
+             "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
   return [line] { return compile(*line); };
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  driver::endOnInterrupt();
   return driver::runTool(
       "gemma-compile", "Compiles a Gemma 4 checkpoint, or a config.json alone, into one artifact.",
       declare, argc, argv);

@@ -7,23 +7,11 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <random>
 #include <unistd.h>
 
 namespace gemma::run {
-
-std::atomic<bool> interrupted{false};
-
-void catchInterrupts() {
-  struct sigaction action{};
-  action.sa_handler = [](int) { interrupted.store(true); };
-  // Once: the second Ctrl-C has its usual effect. Reads are not restarted, so that waiting for a
-  // line ends too.
-  action.sa_flags = int(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-}
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include "runtime/engine/Generator.h"
 #include "runtime/engine/Model.h"
 #include "runtime/text/Tokenizer.h"
+#include "tools/driver/Interrupt.h"
 #include "tools/gemma-run/RunOptions.h"
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -15,9 +15,7 @@
 
 namespace gemma::run {
 
-/// Set by Ctrl-C. A second Ctrl-C ends the process at once.
-extern std::atomic<bool> interrupted;
-void catchInterrupts();
+using driver::interrupted; // by Ctrl-C
 
 struct Session {
   std::shared_ptr<const Model> model;

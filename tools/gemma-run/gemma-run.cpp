@@ -66,8 +66,8 @@ static std::function<Status()> declare(CLI::App &app) {
 }
 
 int main(int argc, char **argv) {
-  catchInterrupts();
+  driver::catchInterrupts();
   int code = driver::runTool("gemma-run", "Runs an artifact: continues a prompt, talks, measures.",
                              declare, argc, argv);
-  return interrupted ? 130 : code;
+  return interrupted ? driver::interruptedCode : code;
 }
