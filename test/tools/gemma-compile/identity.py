@@ -1,0 +1,43 @@
+"""The same text model, its fields under text_config or at the top level: one artifact, byte by byte
+outside of the recorded folder.
+
+usage: identity.py CONFIG SCRATCH
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+
+def compiled(config, folder):
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as file:
+        json.dump(config, file)
+    output = os.path.join(folder, "out.gemma")
+    subprocess.run(
+        ["gemma-compile", path, "-o", output, "--quiet", "--isa", "baseline"], check=True
+    )
+    with open(output, "rb") as file:
+        return file.read()
+
+
+def main(path, scratch):
+    with open(path) as file:
+        nested = json.load(file)
+    flat = {**{k: v for k, v in nested.items() if k != "text_config"}, **nested["text_config"]}
+    flat["model_type"] = "gemma4_unified_text"
+    flat["architectures"] = ["Gemma4UnifiedForCausalLM"]
+    first = compiled(nested, os.path.join(scratch, "nested"))
+    second = compiled(flat, os.path.join(scratch, "flat"))
+    other = compiled({**flat, "rms_norm_eps": 1e-5}, os.path.join(scratch, "other"))
+    if first != second:
+        print("expected equal artifacts of the flat and the nested form")
+    if first == other:
+        print("expected another artifact for another eps")
+    return 1 if first != second or first == other else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
