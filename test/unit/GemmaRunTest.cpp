@@ -142,6 +142,42 @@ TEST_F(GemmaRun, StopsWhereTheContextEnds) {
   EXPECT_EQ(out["finish"], "context");
 }
 
+// Every id of the eos list stops, whatever its place in the list; nothing else does.
+TEST_F(GemmaRun, StopsAtEveryIdOfTheEosList) {
+  std::vector<int32_t> ids = greedy(prompt, 6);
+  Expected<Artifact> artifact = readArtifact(folder / "toy.gemma");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  for (size_t stop = 0; stop < ids.size(); ++stop) {
+    if (std::count(ids.begin(), ids.begin() + int64_t(stop), ids[stop]))
+      continue; // came before
+    int64_t other = vocab - 1;
+    while (std::count(ids.begin(), ids.end(), other))
+      --other;
+    for (std::vector<int64_t> eos : {std::vector<int64_t>{ids[stop]}, {other, ids[stop]}}) {
+      artifact->eosIds = eos;
+      ASSERT_TRUE(writeArtifact(folder / "stops.gemma", *artifact).ok());
+      RunOptions options = this->options();
+      options.artifact = (folder / "stops.gemma").string();
+      options.tokens = promptText;
+      options.maxTokens = 6;
+      options.json = true;
+      nlohmann::json out = nlohmann::json::parse(output(options));
+      EXPECT_EQ(out["finish"], "stop");
+      EXPECT_EQ(out["tokens"], std::vector<int32_t>(ids.begin(), ids.begin() + int64_t(stop)));
+      options.ignoreEos = true;
+      EXPECT_EQ(nlohmann::json::parse(output(options))["tokens"], ids);
+    }
+    artifact->eosIds = {other};
+    ASSERT_TRUE(writeArtifact(folder / "stops.gemma", *artifact).ok());
+    RunOptions options = this->options();
+    options.artifact = (folder / "stops.gemma").string();
+    options.tokens = promptText;
+    options.maxTokens = 6;
+    options.json = true;
+    EXPECT_EQ(nlohmann::json::parse(output(options))["finish"], "length");
+  }
+}
+
 TEST_F(GemmaRun, Perplexity) {
   std::filesystem::path file = folder / "lines.jsonl";
   std::ofstream(file) << "[2, 100, 514, 0]\n\n[2, 5, 6]\n";

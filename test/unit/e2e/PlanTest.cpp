@@ -71,22 +71,29 @@ TEST(CompiledPlan, VariantsFollowTheSizes) {
 }
 
 TEST(CompiledPlan, CachesTakeWhatTheSpecSays) {
-  // 12B: 320 MiB of rings at the window itself and 16 KiB a token with K and V (chunk slack on
-  // top).
-  auto program =
-      compiler::planModel(publishedConfig("gemma-4-12B"), {.maxContext = 4096, .maxChunk = 1});
-  ASSERT_TRUE(program) << program.error().message;
-  auto plan = planMemory(*program, {});
-  ASSERT_TRUE(plan) << plan.error().message;
-  EXPECT_EQ(plan->slidingCache, 320ull << 20);
-  EXPECT_EQ(plan->globalCache, 4096ull * 16 * 1024);
-  auto larger =
-      compiler::planModel(publishedConfig("gemma-4-31B"), {.maxContext = 4096, .maxChunk = 1});
-  ASSERT_TRUE(larger);
-  auto largerPlan = planMemory(*larger, {});
-  ASSERT_TRUE(largerPlan);
-  EXPECT_EQ(largerPlan->slidingCache, 800ull << 20);
-  EXPECT_EQ(largerPlan->globalCache, 4096ull * 80 * 1024);
+  // Rings of the window itself, and K and V a token (chunk slack on top): 320 MiB and 16 KiB for
+  // the 12B, 800 MiB and 80 KiB for the 31B.
+  struct Expected {
+    const char *name;
+    uint64_t rings, token;
+  };
+  for (auto [name, rings, token] :
+       {Expected{"gemma-4-12B", 320ull << 20, 16 << 10}, {"gemma-4-31B", 800ull << 20, 80 << 10}}) {
+    auto program = compiler::planModel(
+        publishedConfig(name),
+        {.dtype = ScalarType::BF16, .maxContext = 262144, .maxBatch = 2, .maxChunk = 1});
+    ASSERT_TRUE(program) << program.error().message;
+    for (int64_t context : {4096, 32768, 262144}) {
+      auto plan = planMemory(*program, {.context = context, .batch = 1});
+      ASSERT_TRUE(plan) << plan.error().message;
+      EXPECT_EQ(plan->slidingCache, rings) << name;
+      EXPECT_EQ(plan->globalCache, uint64_t(context) * token) << name << " " << context;
+      auto two = planMemory(*program, {.context = context, .batch = 2});
+      ASSERT_TRUE(two) << two.error().message;
+      EXPECT_EQ(two->slidingCache, 2 * rings);
+      EXPECT_EQ(two->globalCache, 2 * plan->globalCache);
+    }
+  }
 }
 
 TEST(CompiledPlan, IdentityDependsOnTheModelAlone) {

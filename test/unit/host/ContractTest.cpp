@@ -111,6 +111,13 @@ TEST_P(ContractTest, Tails) {
     check(rows, columns, depth, type, pair, 2, 8);
 }
 
+TEST(ContractSizes, EveryCombinationInBf16) {
+  const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
+  for (int64_t columns : sizes)
+    for (int64_t depth : sizes)
+      check(sizes, columns, depth, "bf16", false, 2, 8);
+}
+
 TEST_P(ContractTest, PanelsThatDoNotDivide) {
   auto [type, pair] = GetParam();
   check({1, 5, 9}, 112, 33, type, pair, 4, 4);
