@@ -142,7 +142,7 @@ TEST(NumericsCases, FrequenciesOfTheGlobalLayersOf12B) {
   EXPECT_EQ(rope.rotary, 512);
   EXPECT_EQ(rope.active, 64); // the rest stands still
   TablePlan table{"angles", rope.theta, rope.denominator, rope.active, ScalarType::F64};
-  std::vector<double> sine(512 * 64), cosine(512 * 64);
+  std::vector<double> sine(size_t(512) * 64), cosine(sine.size());
   fillAngleLane(table, 3, std::as_writable_bytes(std::span(sine)));
   fillAngleLane(table, 2, std::as_writable_bytes(std::span(cosine)));
   double frequency = std::atan2(sine[64 + 1], cosine[64 + 1]); // position 1, pair 1

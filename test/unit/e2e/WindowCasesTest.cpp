@@ -48,6 +48,7 @@ protected:
     auto first = compiled.sequence(), second = compiled.sequence();
     Tensor a = compiled.prefill(*first, with), b = compiled.prefill(*second, without);
     std::vector<double> differences;
+    differences.reserve(size_t(length));
     for (int64_t i = 0; i < length; ++i)
       differences.push_back(rowDifference(a, b, i));
     return differences;
@@ -227,6 +228,7 @@ TEST(WindowCases, RowsOfThreeAndTwentyAreFiniteAndTheirOwn) {
   auto result = compiled.context->step(rows);
   ASSERT_TRUE(result) << result.error().message;
   auto view = compiled.context->output("logits");
+  ASSERT_TRUE(view);
   for (size_t r = 0; r < 2; ++r) {
     Tensor got({int64_t(prompts[r].size()), SyntheticModel::vocab});
     for (int64_t t = 0; t < got.dim(0); ++t)
