@@ -40,7 +40,7 @@ public:
 
 private:
   void advise(uint64_t offset, uint64_t count, int advice, bool wholePagesOnly) const;
-  void swap(MappedFile &other) {
+  void swap(MappedFile &other) noexcept {
     std::swap(start, other.start);
     std::swap(length, other.length);
   }

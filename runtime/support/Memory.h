@@ -31,7 +31,7 @@ public:
   std::span<std::byte> bytes() const { return {start, size_t(length)}; }
 
 private:
-  void swap(PageMemory &other) {
+  void swap(PageMemory &other) noexcept {
     std::swap(mapping, other.mapping);
     std::swap(mappedBytes, other.mappedBytes);
     std::swap(start, other.start);
