@@ -80,9 +80,8 @@ std::string withoutThoughts(std::string_view text) {
   }
 }
 
-void renderMessages(const ChatRequest &request, ChatFormat format, bool fromStart,
-                    PromptBuilder &prompt) {
-  bool first = fromStart;
+void renderMessages(const ChatRequest &request, ChatFormat format, PromptBuilder &prompt) {
+  bool first = true;
   for (const ChatMessage &message : request.messages) {
     bool isReply = message.role == ChatRole::Assistant;
     prompt.control(turnStart);
@@ -138,17 +137,7 @@ Expected<ChatFormat> ChatFormat::of(const Tokenizer &tokenizer) {
 std::vector<PromptPiece> renderChat(const ChatRequest &request, ChatFormat format) {
   PromptBuilder prompt;
   prompt.control(bos);
-  renderMessages(request, format, /*fromStart=*/true, prompt);
-  return std::move(prompt.pieces);
-}
-
-std::vector<PromptPiece> renderNextTurn(const ChatRequest &request, bool replyClosed,
-                                        ChatFormat format) {
-  PromptBuilder prompt;
-  if (!replyClosed)
-    prompt.control(turnEnd);
-  prompt.text("\n");
-  renderMessages(request, format, /*fromStart=*/false, prompt);
+  renderMessages(request, format, prompt);
   return std::move(prompt.pieces);
 }
 

@@ -61,20 +61,6 @@ struct PromptPiece {
 /// The whole prompt. Text pieces never stand beside each other.
 std::vector<PromptPiece> renderChat(const ChatRequest &request, ChatFormat format = {});
 
-/// What follows a reply: closes it, then renders `request`'s messages and the generation prompt.
-/// For a conversation whose tokens stay in the cache.
-///
-/// `replyClosed` says that the <turn|> which ended the reply is among the cached tokens.
-///
-/// If the format has no thought channel and the reply is trimmed, then prompt + reply + next turn
-/// is what renderChat gives for all the messages. With a thought channel it is not: the cache keeps
-/// the generation prompt's empty thought (and the reply's own thoughts), which renderChat leaves
-/// out of earlier replies. To have the template's exact prompt, drop from the cache all but
-/// sharedPrefix(cached, encodeChat(all messages)) tokens, which ends where the last reply begins.
-/// In both cases the reply's own tokens may differ from what its text encodes to.
-std::vector<PromptPiece> renderNextTurn(const ChatRequest &request, bool replyClosed,
-                                        ChatFormat format = {});
-
 /// The prompt as one string, as the template renders it. Not for encoding: it no longer tells typed
 /// control tokens from real ones.
 std::string promptText(std::span<const PromptPiece> pieces);

@@ -129,31 +129,6 @@ TEST(Chat, ADeveloperSpeaksAsSystemOnlyFirst) {
             "<bos><|turn>user\nx<turn|>\n<|turn>developer\ny<turn|>\n");
 }
 
-TEST(Chat, NextTurnContinuesTheWholePrompt) {
-  const Tokenizer &tokenizer = kjvTokenizer();
-  ChatFormat format = *ChatFormat::of(tokenizer);
-  ChatRequest first, next, all;
-  first.messages = {{ChatRole::System, {"Be brief."}}, {ChatRole::User, {"In the beginning"}}};
-  ChatMessage reply{ChatRole::Assistant, {"God created"}};
-  next.messages = {{ChatRole::User, {"And then?"}}};
-  all.messages = first.messages;
-  all.messages.push_back(reply);
-  all.messages.push_back(next.messages[0]);
-
-  Ids cached = *encodeChat(tokenizer, first);
-  Ids replyIds = tokenizer.encode(reply.parts[0]);
-  cached.insert(cached.end(), replyIds.begin(), replyIds.end());
-  Ids whole = *encodeChat(tokenizer, all);
-  for (bool closed : {false, true}) {
-    Ids ids = cached;
-    if (closed)
-      ids.push_back(tokenizer.tokenId("<turn|>").value_or(-1));
-    Ids turn = *encodePieces(tokenizer, renderNextTurn(next, closed, format));
-    ids.insert(ids.end(), turn.begin(), turn.end());
-    EXPECT_EQ(ids, whole);
-  }
-}
-
 // With a thought channel the whole prompt parts from the cache where the reply began.
 TEST(Chat, SharedPrefixEndsWhereTheReplyBegins) {
   const Tokenizer &tokenizer = thinkingTokenizer();

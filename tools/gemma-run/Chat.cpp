@@ -1,8 +1,10 @@
-// A conversation: a line in, an answer out. The cache keeps what was said.
+// A conversation: a line in, an answer out. Every turn runs on exactly the prompt that the template
+// renders for the whole conversation; the cache keeps what that prompt shares with the last one.
 #include "runtime/text/Chat.h"
 #include "runtime/text/Detokenizer.h"
 #include "tools/gemma-run/Modes.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <unistd.h>
@@ -13,9 +15,9 @@ namespace {
 
 class Conversation {
 public:
-  Conversation(const RunOptions &options, Session &session, Tokenizer tokenizer, ChatFormat format,
+  Conversation(const RunOptions &options, Session &session, Tokenizer tokenizer,
                const GenerationOptions &generation)
-      : options(options), session(session), tokenizer(std::move(tokenizer)), format(format),
+      : options(options), session(session), tokenizer(std::move(tokenizer)),
         generation(generation) {}
 
   /// Answers one line.
@@ -26,41 +28,57 @@ public:
         return made.status();
       sequence = std::move(*made);
     }
-    ChatRequest request;
-    request.messages = {{ChatRole::User, {line}}};
-    bool opening = sequence->length() == 0;
-    Expected<std::vector<int32_t>> turnTokens =
-        opening ? encodeChat(tokenizer, request)
-                : encodePieces(tokenizer, renderNextTurn(request, false, format));
-    if (!turnTokens)
-      return turnTokens.status();
-    // The last reply may have been cut off after a token that is not in the cache yet.
-    std::vector<int32_t> tokens = pending;
-    tokens.insert(tokens.end(), turnTokens->begin(), turnTokens->end());
-    if (int64_t(tokens.size()) > sequence->room()) {
-      int64_t had = sequence->length();
+    history.messages.push_back({ChatRole::User, {line}});
+    Status status = answer();
+    if (!status)
       forget();
-      return badInput("context full: " + std::to_string(had) + " tokens and " +
-                      std::to_string(tokens.size()) + " new ones, expected at most " +
-                      std::to_string(session.context->contextLength()) +
-                      "; the conversation starts anew");
+    return status;
+  }
+
+private:
+  /// Generates the reply to the last message of the history and appends it.
+  Status answer() {
+    Expected<std::vector<int32_t>> prompt = encodeChat(tokenizer, history);
+    if (!prompt)
+      return prompt.status();
+    // Earlier replies lose their thoughts and outer white space, so the cache may hold more than
+    // belongs there. At least one token is left to compute: the reply's logits come from it.
+    size_t shared = std::min(sharedPrefix(cached, *prompt), prompt->size() - 1);
+    if (!sequence->truncate(int64_t(shared))) {
+      // Further back than the sliding layers remember.
+      shared = 0;
+      if (Status status = sequence->truncate(0); !status)
+        return status;
     }
+    std::span<const int32_t> fresh = std::span(*prompt).subspan(shared);
+    if (int64_t(fresh.size()) > sequence->room())
+      return badInput("context full: the conversation has " + std::to_string(prompt->size()) +
+                      " tokens, expected at most " +
+                      std::to_string(session.context->contextLength()) + "; it starts anew");
     Detokenizer detokenizer(tokenizer, {.skipSpecial = true});
+    // The reply as the template reads it: a thought is told by its control tokens, no other counts.
+    Detokenizer verbatim(tokenizer, {.skipSpecial = false});
+    std::string reply;
     GenerationEvents events;
     events.onToken = [&](int32_t token, std::span<const double>) -> Status {
       std::cout << detokenizer.push(token) << std::flush;
+      if (!tokenizer.isControl(token) || token == tokenizer.tokenId("<|channel>") ||
+          token == tokenizer.tokenId("<channel|>"))
+        reply += verbatim.push(token);
       return {};
     };
     Expected<Generation> result =
-        generate(*session.context, *sequence, tokens, generation, events, &interrupted);
+        generate(*session.context, *sequence, fresh, generation, events, &interrupted);
     if (!result)
       return result.status();
     std::cout << detokenizer.flush() << std::endl;
-    pending.clear();
-    if (result->finish != FinishReason::Stop && !result->tokens.empty())
-      pending.push_back(result->tokens.back());
+    reply += verbatim.flush();
+    cached = std::move(*prompt);
+    cached.insert(cached.end(), result->tokens.begin(), result->tokens.end());
+    cached.resize(size_t(sequence->length())); // the last token may have been chosen only
+    history.messages.push_back({ChatRole::Assistant, {reply}});
     if (!options.quiet)
-      printSpeed(int64_t(tokens.size()), *result);
+      printSpeed(int64_t(fresh.size()), *result);
     if (result->finish == FinishReason::ContextFull) {
       std::fprintf(stderr, "the context of %lld tokens is full; the conversation starts anew\n",
                    static_cast<long long>(session.context->contextLength()));
@@ -69,19 +87,19 @@ public:
     return {};
   }
 
-private:
   void forget() {
     sequence.reset();
-    pending.clear();
+    cached.clear();
+    history.messages.clear();
   }
 
   const RunOptions &options;
   Session &session;
   Tokenizer tokenizer;
-  ChatFormat format;
   GenerationOptions generation;
+  ChatRequest history;
   std::unique_ptr<Sequence> sequence;
-  std::vector<int32_t> pending;
+  std::vector<int32_t> cached; ///< the tokens of the sequence
 };
 
 } // namespace
@@ -93,8 +111,7 @@ Status runChat(const RunOptions &options) {
   Expected<Tokenizer> tokenizer = session->requireTokenizer("--chat");
   if (!tokenizer)
     return tokenizer.status();
-  Expected<ChatFormat> format = ChatFormat::of(*tokenizer);
-  if (!format)
+  if (Expected<ChatFormat> format = ChatFormat::of(*tokenizer); !format)
     return format.status();
   Expected<SamplingOptions> sampling = samplingOptions(options, session->model->artifact());
   if (!sampling)
@@ -103,7 +120,7 @@ Status runChat(const RunOptions &options) {
   generation.maxTokens = options.maxTokens;
   generation.ignoreEos = options.ignoreEos;
   generation.sampling = *sampling;
-  Conversation conversation(options, *session, *tokenizer, *format, generation);
+  Conversation conversation(options, *session, *tokenizer, generation);
   bool terminal = ::isatty(STDIN_FILENO);
   std::string line;
   while (!interrupted) {
