@@ -8,12 +8,11 @@ namespace gemma {
 
 using nlohmann::json;
 
-static constexpr size_t kMaxQuoted = 80;
-
-std::string quoteForMessage(std::string_view text) {
+std::string quoteForMessage(std::string_view text, size_t most) {
   std::string out = "\"";
+  size_t taken = 0;
   for (unsigned char c : text) {
-    if (out.size() > kMaxQuoted) {
+    if (taken++ == most) {
       out += "...";
       break;
     }

@@ -27,8 +27,11 @@ Expected<nlohmann::json> parseJson(std::string_view text, std::string_view where
 /// A value in a few words for a message: `16.5`, `"2"`, `an array of 3 values`; ASCII, bounded.
 std::string describe(const nlohmann::json &value);
 
-/// `text` in double quotes with everything but printable ASCII escaped, cut at some 80 characters.
-/// For names that come from a file. `text` need not be valid UTF-8.
-std::string quoteForMessage(std::string_view text);
+inline constexpr size_t kMaxQuoted = 80; ///< characters of a name from a file in a message
+
+/// `text` in double quotes with everything but printable ASCII escaped, cut at `most` characters:
+/// for names that come from a file. What a user typed is quoted whole, with `most` = text.size().
+/// `text` need not be valid UTF-8.
+std::string quoteForMessage(std::string_view text, size_t most = kMaxQuoted);
 
 } // namespace gemma

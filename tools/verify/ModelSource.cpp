@@ -25,7 +25,7 @@ static Error unknownModel(const std::string &text, const SpecKey &key) {
     keys.emplace_back(config.key);
   std::string message = "no such file, and no model of this key: expected a model key, a "
                         "config.json or a checkpoint folder, got " +
-                        quoteForMessage(text);
+                        quoteForMessage(text, text.size());
   std::string list;
   for (const std::string &name : nearest(key.model, keys))
     list += (list.empty() ? "; did you mean " : ", ") + name;
