@@ -1,0 +1,82 @@
+// What the tests of the emulated device share: compile PTX, launch it, read results.
+#pragma once
+
+#include "codegen/emu/EmuCodegen.h"
+#include "runtime/device/emu/Launch.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+namespace gemma::emu::test {
+
+inline std::string readPtx(const std::string &name) {
+  std::ifstream file(GEMMA_SOURCE_DIR "/test/data/ptx/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline WorkerPool &pool() {
+  static WorkerPool workers(2);
+  return workers;
+}
+
+/// Compiled and loaded once a text.
+inline const Module &moduleOf(const std::string &ptx) {
+  static std::map<std::string, Module> modules;
+  auto found = modules.find(ptx);
+  if (found != modules.end())
+    return found->second;
+  Expected<codegen::EmuObject> object = codegen::compilePtx(ptx);
+  if (!object) {
+    ADD_FAILURE() << object.error().message;
+    std::abort();
+  }
+  Expected<Module> module = Module::load(object->bytes, "test");
+  if (!module) {
+    ADD_FAILURE() << module.error().message;
+    std::abort();
+  }
+  return modules.emplace(ptx, std::move(*module)).first->second;
+}
+
+/// Device memory with host access.
+template <typename T> struct Buffer {
+  Buffer(GlobalMemory &memory, size_t count, const std::string &name, bool readOnly = false)
+      : count(count) {
+    Expected<void *> got = memory.allocate(count * sizeof(T), name, readOnly);
+    EXPECT_TRUE(got.ok());
+    data = static_cast<T *>(*got);
+  }
+  T &operator[](size_t i) { return data[i]; }
+  T *data = nullptr;
+  size_t count;
+};
+
+inline bool has(const LaunchReport &report, FindingKind kind) {
+  for (const Finding &finding : report.findings)
+    if (finding.kind == kind)
+      return true;
+  return false;
+}
+
+struct Mode {
+  Order order;
+  AsyncMode async;
+  uint64_t seed;
+};
+/// Every order with every mode of asynchronous copies.
+inline std::vector<Mode> allModes() {
+  std::vector<Mode> modes;
+  for (Order order : {Order::Forward, Order::Reverse, Order::Random})
+    for (AsyncMode async : {AsyncMode::Latest, AsyncMode::Earliest, AsyncMode::Random})
+      modes.push_back({order, async, 7 + modes.size()});
+  return modes;
+}
+
+} // namespace gemma::emu::test
