@@ -36,12 +36,18 @@ Expected<KernelObject> KernelObject::load(std::string_view elf, const std::strin
   std::string path = "/proc/self/fd/" + std::to_string(file);
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char *reason = handle ? nullptr : ::dlerror();
-  ::close(file);
-  if (!handle)
+  if (!handle) {
+    ::close(file);
     return badInput(where + ": the system's loader refuses it: " + (reason ? reason : "?"));
+  }
   KernelObject object;
   object.where = where;
-  object.handle = std::shared_ptr<void>(handle, [](void *h) { ::dlclose(h); });
+  // The file stays open as long as the object is loaded: the loader knows objects by their path,
+  // and would take the next file with this number for this one.
+  object.handle = std::shared_ptr<void>(handle, [file](void *h) {
+    ::dlclose(h);
+    ::close(file);
+  });
   return object;
 }
 
