@@ -8,8 +8,10 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 
 namespace gemma::emu::test {
 
@@ -57,6 +59,29 @@ template <typename T> struct Buffer {
   T *data = nullptr;
   size_t count;
 };
+
+/// Assembles with ptxas for sm_80 where there is one: what is tested here must be PTX.
+inline void expectValidPtx(const std::string &ptx) {
+  static const std::string ptxas = [] {
+    for (const char *place : {"/usr/local/cuda/bin/ptxas", "/usr/bin/ptxas"})
+      if (std::ifstream(place).good())
+        return std::string(place);
+    return std::string();
+  }();
+  if (ptxas.empty())
+    GTEST_SKIP() << "no ptxas";
+  std::string base = testing::TempDir() + "gemma-emu-" + std::to_string(::getpid());
+  std::ofstream(base + ".ptx") << ptx;
+  std::string command =
+      ptxas + " -arch=sm_80 -o " + base + ".cubin " + base + ".ptx 2>" + base + ".log >&2";
+  int code = std::system(command.c_str());
+  std::ifstream log(base + ".log");
+  std::ostringstream messages;
+  messages << log.rdbuf();
+  EXPECT_EQ(code, 0) << messages.str();
+  for (const char *suffix : {".ptx", ".cubin", ".log"})
+    std::remove((base + suffix).c_str());
+}
 
 inline bool has(const LaunchReport &report, FindingKind kind) {
   for (const Finding &finding : report.findings)

@@ -52,7 +52,8 @@ TEST_F(VectorAdd, NamesAStoreBeyondTheAllocation) {
   EXPECT_EQ(finding.node, "layers[3].mlp_residual");
   EXPECT_EQ(finding.line, 35u);
   EXPECT_NE(finding.message().find("ld.global.nc.b32"), std::string::npos) << finding.message();
-  EXPECT_NE(finding.message().find("in no allocation; 0 bytes past the end of a"), std::string::npos)
+  EXPECT_NE(finding.message().find("in no allocation; 0 bytes past the end of a"),
+            std::string::npos)
       << finding.message();
 }
 
