@@ -15,6 +15,7 @@ KernelDialect   dialect/kernel/KernelOps.td     -gen-dialect-doc -dialect=kernel
 ProgramDialect  dialect/program/ProgramOps.td   -gen-dialect-doc -dialect=program
 Passes          passes/Passes.td                -gen-pass-doc
 HostPasses      codegen/cpu/Passes.td           -gen-pass-doc
+GpuPasses       codegen/gpu/Passes.td           -gen-pass-doc
 '
 
 check=

@@ -17,6 +17,40 @@ LogicalResult PagingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   return success();
 }
 
+LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t threads, int64_t shared) {
+  // launch_c1
+  if (threads < 32 || threads > 1024 || threads % 32 != 0)
+    return emitError() << "expected threads to be a multiple of 32 in [32, 1024], got " << threads;
+  // launch_c2
+  if (shared < 0)
+    return emitError() << "expected shared >= 0, got " << shared;
+  return success();
+}
+
+LogicalResult MmaAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                              int64_t tokens, int64_t k, int64_t stages) {
+  // mma_c1
+  if (rows < 16 || rows % 16 != 0 || tokens < 8 || tokens % 8 != 0 || k < 64 || k % 64 != 0)
+    return emitError() << "expected positive multiples, rows of 16, tokens of 8 and k of 64, got "
+                       << rows << ", " << tokens << " and " << k;
+  // mma_c2
+  if (stages < 2 || stages > 8)
+    return emitError() << "expected stages in [2, 8], got " << stages;
+  return success();
+}
+
+LogicalResult FlashAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t keys,
+                                int64_t stages) {
+  // flash_c1
+  if (keys != 16 && keys != 32 && keys != 64 && keys != 128)
+    return emitError() << "expected keys to be 16, 32, 64 or 128, got " << keys;
+  // flash_c2
+  if (stages < 1 || stages > 4)
+    return emitError() << "expected stages in [1, 4], got " << stages;
+  return success();
+}
+
 /// True for a memref of this rank whose elements are floats and whose sizes but the first are
 /// static and positive.
 static bool isRowsOfFloats(Type type, int64_t rank) {
@@ -118,6 +152,17 @@ LogicalResult RowsOp::verify() {
   for (Operation &op : body)
     if (!isAllowed(op))
       return op.emitOpError() << "cannot be in the body of a kernel.rows";
+  // rows_c8
+  for (int64_t input : getSwizzled().value_or(ArrayRef<int64_t>())) {
+    auto type = input >= 0 && input < static_cast<int64_t>(getInputs().size())
+                    ? dyn_cast<MemRefType>(getInputs()[static_cast<unsigned>(input)].getType())
+                    : MemRefType();
+    if (!type || type.getRank() < 2 || !isa<FloatType>(type.getElementType()) ||
+        type.getElementTypeBitWidth() != 16 ||
+        type.getShape().take_back(2) != ArrayRef<int64_t>{8, 64})
+      return emitOpError() << "expected swizzled input " << input
+                           << " to be a memref of ... x 8 x 64 16-bit floats";
+  }
   return success();
 }
 
@@ -137,6 +182,15 @@ static bool isPacked(MemRefType weight, int64_t columns) {
          shape[2] == 16 && shape[3] == 2;
 }
 
+/// contract_c2 of GPU kernels: ceil(K/64) x G x 8 x 64 of 16-bit floats.
+static bool isPackedForGpu(MemRefType weight, int64_t columns) {
+  return weight.hasStaticShape() && weight.getRank() == 4 &&
+         isa<FloatType>(weight.getElementType()) && weight.getElementTypeBitWidth() == 16 &&
+         weight.getDimSize(0) ==
+             static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(columns), 64)) &&
+         weight.getDimSize(2) == 8 && weight.getDimSize(3) == 64;
+}
+
 LogicalResult ContractOp::verify() {
   // contract_c1
   for (Value memory : {getAct(), getOut()})
@@ -146,7 +200,12 @@ LogicalResult ContractOp::verify() {
   int64_t columns = cast<MemRefType>(getAct().getType()).getDimSize(1);
   // contract_c2
   auto weight = cast<MemRefType>(getWeight().getType());
-  if (!isPacked(weight, columns))
+  bool gpu = getGpuTile().has_value();
+  if (gpu && !isPackedForGpu(weight, columns))
+    return emitOpError() << "expected a weight of 16-bit floats in "
+                         << llvm::divideCeil(static_cast<uint64_t>(columns), 64)
+                         << " x G x 8 x 64 for " << columns << " columns, got " << weight;
+  if (!gpu && !isPacked(weight, columns))
     return emitOpError() << "expected a weight packed in panels of 16 with " << columns
                          << " columns, got " << weight;
   // contract_c3
@@ -154,16 +213,15 @@ LogicalResult ContractOp::verify() {
   if (panels < 1 || rowTile < 1)
     return emitOpError() << "expected positive panels and row_tile, got " << panels << " and "
                          << rowTile;
-  int64_t inPair = getPair() ? 2 : 1;
-  if (panels % inPair != 0 || weight.getDimSize(0) % inPair != 0)
-    return emitOpError() << "expected pairs of panels, got " << panels << " of "
-                         << weight.getDimSize(0);
+  int64_t inPair = getPair() ? 2 : 1, packed = weight.getDimSize(gpu ? 1 : 0);
+  if ((!gpu && panels % inPair != 0) || packed % inPair != 0)
+    return emitOpError() << "expected pairs of panels, got " << panels << " of " << packed;
   // contract_c4: divided, because a product could overflow
   int64_t outColumns = cast<MemRefType>(getOut().getType()).getDimSize(1);
-  if (static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(outColumns), 16)) >
-      weight.getDimSize(0) / inPair)
-    return emitOpError() << "expected out of at most the rows of " << weight.getDimSize(0) / inPair
-                         << " panels, got " << outColumns << " columns";
+  if (static_cast<int64_t>(llvm::divideCeil(static_cast<uint64_t>(outColumns), gpu ? 8 : 16)) >
+      packed / inPair)
+    return emitOpError() << "expected out of at most the rows of " << packed / inPair
+                         << (gpu ? " groups" : " panels") << ", got " << outColumns << " columns";
   // contract_c5
   Block &body = getEpilogue().front();
   auto yield = dyn_cast<YieldOp>(body.back());

@@ -74,6 +74,54 @@ def Kernel_PagingAttr : AttrDef<Kernel_Dialect, "Paging"> {
   let genVerifyDecl = 1;
 }
 
+def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
+  let mnemonic = "launch";
+  let summary = "threads and shared memory of a block of a GPU kernel";
+  let description = [{
+    `#kernel.launch<threads = 128, shared = 49152>`: `shared` counts bytes of dynamic shared memory.
+
+    Constraints:
+    - (`launch_c1`) `threads` is a multiple of 32 in [32, 1024]
+    - (`launch_c2`) `shared` ≥ 0
+  }];
+  let parameters = (ins "int64_t":$threads, "int64_t":$shared);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kernel_MmaAttr : AttrDef<Kernel_Dialect, "Mma"> {
+  let mnemonic = "mma";
+  let summary = "tile of a contraction on tensor cores";
+  let description = [{
+    A block computes `rows` rows of the packed weight for `tokens` tokens; `k` columns of both arrive
+    in shared memory at a time, in a ring of `stages` such steps.
+    `#kernel.mma<rows = 64, tokens = 32, k = 64, stages = 4>`
+
+    Constraints:
+    - (`mma_c1`) `rows` is a positive multiple of 16, `tokens` of 8, `k` of 64
+    - (`mma_c2`) `stages` is in [2, 8]
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$tokens, "int64_t":$k, "int64_t":$stages);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kernel_FlashAttr : AttrDef<Kernel_Dialect, "Flash"> {
+  let mnemonic = "flash";
+  let summary = "tile of an attention on tensor cores";
+  let description = [{
+    `keys` keys are handled at a time, in tiles that begin at multiples of `keys`; a ring holds
+    `stages` such tiles of K and of V in shared memory. `#kernel.flash<keys = 64, stages = 2>`
+
+    Constraints:
+    - (`flash_c1`) `keys` is 16, 32, 64 or 128
+    - (`flash_c2`) `stages` is in [1, 4]
+  }];
+  let parameters = (ins "int64_t":$keys, "int64_t":$stages);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
@@ -85,6 +133,10 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     Arguments are memrefs; each carries `kernel.access = #kernel.access<read|write|readwrite>`.
     `grid` gives the number of blocks as an affine map `()[T, B, Q, S, R] -> (n)`.
 
+    With `launch` it is a GPU kernel: a block has that many threads and that much shared memory, in
+    which its `kernel.scratch` lies. Its core ops all lie in `kernel.grid`. An argument that it only
+    reads and whose shape is static is a weight or a table: nothing changes it while the program runs.
+
     Constraints:
     - (`func_c1`) `grid` has no dimensions, five symbols and one result
     - (`func_c2`) every argument is a memref, of which only the first dimension may be dynamic
@@ -93,6 +145,8 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     - (`func_c5`) the body ends with `kernel.return`
     - (`func_c6`) an argument that the body reads is `read` or `readwrite`, one that it writes is
       `write` or `readwrite`
+    - (`func_c7`) with `launch`, core ops and scratch lie in or before the `kernel.grid`, and only
+      scratch before it
 
     ```mlir
     kernel.func @double(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>},
@@ -112,7 +166,8 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
-                       AffineMapAttr:$grid, OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       AffineMapAttr:$grid, OptionalAttr<Kernel_LaunchAttr>:$launch,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<StrAttr>:$sym_visibility);
   let regions = (region SizedRegion<1>:$body);
@@ -184,6 +239,10 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     `once`: only the range that holds block 0 runs it (so that one block writes a result that every
     block computes).
 
+    `swizzled = [i]`: input i is a weight in the layout of GPU contractions (`kernel.contract`). Its
+    map gives logical indices; the eight chunks of 8 columns in the last dimension are stored
+    exclusive-or'ed with the index before it.
+
     Constraints:
     - (`rows_c1`) `domain` has one dimension with a block operand and none without, five symbols, four
       results
@@ -196,6 +255,7 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     - (`rows_c6`) the body yields one `tensor<N x type>` an output; the type is the memref's, or a wider
       float
     - (`rows_c7`) the body holds the ops named above only
+    - (`rows_c8`) a `swizzled` input is a memref `... x 8 x 64` of 16-bit floats
 
     ```mlir
     kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
@@ -215,7 +275,8 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
   let arguments = (ins Optional<Index>:$block, Variadic<AnyMemRef>:$inputs,
                        Variadic<AnyMemRef>:$outputs, Variadic<MemRefOf<[I32]>>:$lookups,
                        AffineMapAttr:$domain, Kernel_ExtentAttr:$extent,
-                       AffineMapArrayAttr:$maps, UnitAttr:$once);
+                       AffineMapArrayAttr:$maps, UnitAttr:$once,
+                       OptionalAttr<DenseI64ArrayAttr>:$swizzled);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     (`block` $block^)? `domain` $domain `extent` $extent (`once` $once^)?
@@ -254,15 +315,25 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     Sums run over k in ascending order, one accumulator an output, whatever the tile: a result does
     not depend on the variant or on what else is computed.
 
+    With `gpu_tile` the weight is packed for tensor cores: `memref<ceil(K/64) x G x 8 x 64 x T>`, T of
+    16 bits, holds row 8g + r of W, columns 64b.., at [b, g, r, ...], zero beyond N and K. Of these 64
+    columns the chunk of columns 8c..8c+7 is stored at chunk c xor r, so that a copy in shared memory
+    is read without bank conflicts. Block j computes row tile `j mod ceil(8·G / rows)` of token tile
+    `j floordiv ceil(8·G / rows)`; `panels` and `row_tile` are not looked at. With `pair`, groups
+    g = 2i and 2i + 1 hold the rows 8i.. of the gate and of the up projection.
+
     With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
     epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
     are those of the accumulator.
 
     Constraints:
     - (`contract_c1`) `act` is [T, K] and `out` [T, N], of floats, K and N static
-    - (`contract_c2`) `weight` is `P x K x 16`, or of 16-bit floats `P x ceil(K/2) x 16 x 2`
-    - (`contract_c3`) `panels` and `row_tile` are positive; with `pair`, P and `panels` are even
-    - (`contract_c4`) N is at most the rows of the panels: 16·P, with `pair` 8·P
+    - (`contract_c2`) `weight` is `P x K x 16`, or of 16-bit floats `P x ceil(K/2) x 16 x 2`; with
+      `gpu_tile` of 16-bit floats `ceil(K/64) x G x 8 x 64`
+    - (`contract_c3`) `panels` and `row_tile` are positive; with `pair`, P (or G) and `panels`
+      are even
+    - (`contract_c4`) N is at most the rows of the panels: 16·P, with `pair` 8·P; with `gpu_tile` 8·G, with
+      `pair` 4·G
     - (`contract_c5`) the epilogue has one argument, with `pair` two, all f32 or all f64, and yields
       one such value
     - (`contract_c6`) the epilogue holds elementwise arith and math ops only
@@ -277,7 +348,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
   }];
   let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
                        AnyMemRef:$out, Kernel_ExtentAttr:$extent, I64Attr:$panels,
-                       I64Attr:$row_tile, UnitAttr:$pair);
+                       I64Attr:$row_tile, UnitAttr:$pair,
+                       OptionalAttr<Kernel_MmaAttr>:$gpu_tile);
   let regions = (region SizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     (`block` $block^)? `act` `(` $act `:` type($act) `)` `weight` `(` $weight `:` type($weight) `)`
@@ -300,6 +372,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
     memory holds. `q`, `out`: `[T, heads, D]`; `k_cache`: `[pages, kvHeads, D, page]` (transposed, so that
     the keys of a page lie side by side); `v_cache`: `[pages, kvHeads, page, D]`.
     `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
+    `gpu_tile` says how a GPU kernel cuts the keys.
 
     Constraints:
     - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same
@@ -323,7 +396,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
                        AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
                        MemRefOf<[I32]>:$slots, MemRefOf<[I32]>:$page_table,
                        I64Attr:$query_tile, F64Attr:$scale, I64Attr:$window,
-                       Kernel_PagingAttr:$paging, TypeAttr:$accumulate);
+                       Kernel_PagingAttr:$paging, TypeAttr:$accumulate,
+                       OptionalAttr<Kernel_FlashAttr>:$gpu_tile);
   let assemblyFormat = [{
     `block` $block `q` `(` $q `:` type($q) `)` `k` `(` $k_cache `:` type($k_cache) `)`
     `v` `(` $v_cache `:` type($v_cache) `)` `out` `(` $out `:` type($out) `)`

@@ -62,6 +62,11 @@ LogicalResult FuncOp::verify() {
   Block &body = getBody().front();
   if (body.empty() || !isa<ReturnOp>(body.back()))
     return emitOpError() << "expected to end with kernel.return";
+  // func_c7
+  if (getLaunch())
+    for (Operation &op : body)
+      if (!isa<GridOp, ScratchOp, ReturnOp>(op) && !isa<arith::ArithDialect>(op.getDialect()))
+        return op.emitOpError() << "lies outside kernel.grid, where a GPU kernel has only scratch";
   return success();
 }
 

@@ -120,7 +120,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   auto op = kernel::ContractOp::create(
       b, loc, block, act, weightArg, out, kernel::ExtentAttr::get(b.getContext(), extent),
       b.getI64IntegerAttr(kPanelsOfBlock), b.getI64IntegerAttr(kRowTile),
-      activation ? b.getUnitAttr() : UnitAttr());
+      activation ? b.getUnitAttr() : UnitAttr(), kernel::MmaAttr());
   {
     OpBuilder::InsertionGuard guard(b);
     Type acc = numerics.getAccumulate();
@@ -184,7 +184,7 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
       b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
-      TypeAttr::get(numerics.getAccumulate()));
+      TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
   AffineExpr tiles = size(expressions, kernel::Extent::T).floorDiv(queryTile) +
                      size(expressions, kernel::Extent::B);
   if (queryTile == 1) // every row has one new token

@@ -63,7 +63,7 @@ void KernelAssembler::rows(Location loc, const RowDomain &domain, ArrayRef<RowIn
   }
   auto op = kernel::RowsOp::create(inner, loc, domain.block, inputMemory, outputMemory, lookups,
                                    domain.map, domain.extent, inner.getAffineMapArrayAttr(maps),
-                                   domain.once);
+                                   domain.once, DenseI64ArrayAttr());
   OpBuilder::InsertionGuard guard(inner);
   Block *block =
       inner.createBlock(&op.getBody(), {}, types, SmallVector<Location>(types.size(), loc));

@@ -1,5 +1,6 @@
 // gemma-opt: runs passes and pipelines on .mlir files.
 #include "codegen/cpu/Passes.h"
+#include "codegen/gpu/Passes.h"
 #include "import/ImportPass.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
@@ -67,6 +68,7 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   gemma::registerImportPass();
   gemma::codegen::registerHostCodegenPasses();
+  gemma::codegen::registerGpuCodegenPasses();
   gemma::passes::registerGemmaPasses();
   gemma::passes::registerPipelines();
   gemma::passes::registerTestBreakStepPass();

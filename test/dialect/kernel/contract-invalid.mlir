@@ -166,3 +166,63 @@ kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: 
   }
   kernel.return
 }
+
+// -----
+
+// contract_c2: a GPU weight of other columns
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<1x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected a weight of 16-bit floats in 2 x G x 8 x 64 for 96 columns, got 'memref<1x12x8x64xbf16>'}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<1x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c4: too few groups
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x97xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected out of at most the rows of 12 groups, got 97 columns}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x97xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// mma_c1: rows
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+3 {{expected positive multiples, rows of 16, tokens of 8 and k of 64, got 8, 8 and 64}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 8, tokens = 8, k = 64, stages = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// mma_c2
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+3 {{expected stages in [2, 8], got 1}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 1>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}

@@ -88,3 +88,45 @@ kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
   }) : () -> ()
   kernel.return
 }
+
+// -----
+
+// func_c7
+kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 32, shared = 0>} {
+  // expected-error @+1 {{lies outside kernel.grid, where a GPU kernel has only scratch}}
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
+    ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%a: tensor<8xf32>):
+    kernel.yield %a : tensor<8xf32>
+  }
+  kernel.return
+}
+
+// -----
+
+// launch_c1: not a multiple of 32
+// expected-error @+2 {{expected threads to be a multiple of 32 in [32, 1024], got 48}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 48, shared = 0>} {
+  kernel.return
+}
+
+// -----
+
+// launch_c1: too many
+// expected-error @+2 {{expected threads to be a multiple of 32 in [32, 1024], got 1056}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 1056, shared = 0>} {
+  kernel.return
+}
+
+// -----
+
+// launch_c2
+// expected-error @+2 {{expected shared >= 0, got -1}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 32, shared = -1>} {
+  kernel.return
+}

@@ -71,3 +71,12 @@ kernel.func @normalize(%x: memref<?x96xf32> {kernel.access = #kernel.access<read
   }
   kernel.return
 }
+
+// A GPU kernel: threads and shared memory of a block.
+kernel.func @launched() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 128, shared = 49152>} {
+  %s = kernel.scratch : memref<8xf32>
+  kernel.grid %j {
+  }
+  kernel.return
+}

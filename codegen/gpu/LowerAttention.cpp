@@ -1,0 +1,546 @@
+// kernel.attention -> online softmax over tiles of keys on tensor cores (Milakov and Gimelshein,
+// "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022), one block
+// = one KV head and one tile of queries of one sequence.
+//
+// The rows of a block are its (query, head) pairs, padded to a multiple of 16. For each tile of
+// keys:
+//   1. S = Q·K, pieces of 16 rows by a page of 16 keys dealt out to the warps, to shared memory;
+//   2. softmax of each row by a few threads: P in bf16 and the factor for what was summed before;
+//   3. O = O·factor + P·V, every warp for all rows and its own columns of the head.
+// K and V arrive by asynchronous copies in rings of their own: K of a later tile is on its way
+// during 2 and 3, V during 1 and 2. Tiles begin at multiples of their length, so a row's arithmetic
+// depends on its own position alone, not on the tile or the batch it is in.
+//
+// Only pages with a visible key are read. Keys that no row of the block sees have probability 0 and
+// zeros for V, whatever their memory holds.
+#include "codegen/gpu/Lowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace gemma::codegen::cuda {
+namespace {
+
+constexpr int64_t page = 16; ///< one step of mma in keys
+constexpr int64_t chunkBytes = 16;
+constexpr double log2e = 1.4426950408889634;
+
+/// Shared memory as rows of 16-byte chunks, moved within a row so that the same chunk of eight rows
+/// in a row lies in different banks.
+struct Tile {
+  View memory;
+  int64_t rows = 0;
+  int64_t rowBytes = 0;
+
+  int64_t chunks() const { return rowBytes / chunkBytes; }
+  int64_t bytes() const { return rows * rowBytes; }
+
+  /// The byte of a row's chunk.
+  Value place(GpuBuilder &b, Value row, Value chunk) const {
+    int64_t n = chunks();
+    if (n % 8 == 0)
+      chunk = b.bitXor(chunk, b.mod(row, 8));
+    else if (n == 4)
+      chunk = b.bitXor(chunk, b.mod(b.floorDiv(row, 2), 4));
+    else if (n == 2)
+      chunk = b.bitXor(chunk, b.mod(b.floorDiv(row, 4), 2));
+    return b.add(b.mul(row, rowBytes), b.mul(chunk, chunkBytes));
+  }
+};
+
+class AttentionLowering {
+public:
+  AttentionLowering(GpuBuilder &b, kernel::AttentionOp op)
+      : b(b), op(op), q(b.viewOf(op, op.getQ())), keys(b.viewOf(op, op.getKCache())),
+        values(b.viewOf(op, op.getVCache())), out(b.viewOf(op, op.getOut())),
+        rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())),
+        slots(b.viewOf(op, op.getSlots())), pageTable(b.viewOf(op, op.getPageTable())) {}
+
+  void run() {
+    if (!check())
+      return;
+    int64_t start = b.mark();
+    queryTile = tile(rows, headDim * 2, 1);
+    keyRing = tile(tileKeys / page * headDim, page * 2, stages);
+    valueRing = tile(tileKeys, headDim * 2, stages);
+    probabilities = tile(rows, tileKeys * 2, 1);
+    scores = b.shared({rows, tileKeys + 4}, b.getF32Type());
+    factors = b.shared({rows}, b.getF32Type());
+    b.release(start);
+
+    Value block = b.values.lookup(op.getBlock());
+    kvHead = b.mod(block, kvHeads);
+    findTile(b.floorDiv(block, kvHeads));
+    b.when(b.less(b.index(0), queries), [&] { emitTile(); });
+  }
+
+private:
+  bool check() {
+    if (!op.getGpuTile()) {
+      b.fail(op, "has no gpu_tile");
+      return false;
+    }
+    tileKeys = op.getGpuTile()->getKeys();
+    stages = op.getGpuTile()->getStages();
+    kvHeads = values.dim(1);
+    headDim = values.dim(3);
+    group = q.dim(1) / kvHeads;
+    rows = llvm::alignTo(static_cast<uint64_t>(op.getQueryTile()) * group, 16);
+    auto isFloat = [](const View &view) {
+      return view.element().isBF16() || view.element().isF32();
+    };
+    if (!isFloat(q) || !isFloat(out) || !values.element().isBF16() || !op.getAccumulate().isF32()) {
+      b.fail(op, "expected bf16 caches, bf16 or f32 q and out, and f32 sums");
+      return false;
+    }
+    if (op.getPaging().getPage() != page || headDim % 16 != 0) {
+      b.fail(op, "expected pages of 16 keys and heads of a multiple of 16, got " +
+                     Twine(op.getPaging().getPage()) + " and " + Twine(headDim));
+      return false;
+    }
+    if (rows > b.threads) {
+      b.fail(op, "expected a thread a row at least, got " + Twine(rows) + " rows of query_tile " +
+                     Twine(op.getQueryTile()) + " by " + Twine(group) + " heads");
+      return false;
+    }
+    mTiles = rows / 16;
+    // The columns of a head in pieces of 8, the same number a warp.
+    int64_t pieces = headDim / 8;
+    nTiles = llvm::divideCeil(pieces, b.warps());
+    while (pieces % nTiles != 0)
+      ++nTiles;
+    // As many threads a row as there are, each with pairs of keys.
+    threadsOfRow = 1;
+    while (2 * threadsOfRow * rows <= b.threads &&
+           2 * threadsOfRow <= std::min<int64_t>(32, tileKeys / 2))
+      threadsOfRow *= 2;
+    return true;
+  }
+
+  Tile tile(int64_t tileRows, int64_t rowBytes, int64_t count) {
+    return {b.shared({count * tileRows * rowBytes}, b.getI8Type()), tileRows, rowBytes};
+  }
+
+  //===--- which queries and keys ---===//
+
+  /// Finds the sequence that the number-th tile belongs to, its first query and how many it has.
+  void findTile(Value number) {
+    int64_t length = op.getQueryTile();
+    Value zero = b.index(0);
+    auto found = b.loop(zero, b.sizes[1], b.index(1), ValueRange{zero, zero, zero, zero},
+                        [&](Value row, ValueRange carried) {
+                          Value begin = b.loadIndex(rowStarts, row);
+                          Value end = b.loadIndex(rowStarts, b.add(row, 1));
+                          Value before = carried[0];
+                          Value after = b.add(before, b.ceilDiv(b.sub(end, begin), length));
+                          Value here = both(notLess(number, before), b.less(number, after));
+                          Value first = b.add(begin, b.mul(b.sub(number, before), length));
+                          Value count = b.minimum(b.sub(end, first), b.index(length));
+                          return SmallVector<Value>{after, b.select(here, row, carried[1]),
+                                                    b.select(here, first, carried[2]),
+                                                    b.select(here, count, carried[3])};
+                        });
+    sequence = found[1];
+    firstQuery = found[2];
+    queries = found[3]; // 0 for a surplus block
+  }
+
+  Value both(Value a, Value c) { return arith::AndIOp::create(b, a, c); }
+  Value notLess(Value a, Value c) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, a, c);
+  }
+
+  /// The first key that the query at this position sees.
+  Value firstVisible(Value position) {
+    if (op.getWindow() == 0)
+      return b.index(0);
+    return b.maximum(b.sub(position, b.index(op.getWindow() - 1)), b.index(0));
+  }
+
+  Value physicalPage(Value number) {
+    int64_t ring = op.getPaging().getRing();
+    if (ring == 0)
+      return b.loadIndex(pageTable, {sequence, number});
+    return b.add(b.mul(slot, ring), b.mod(number, ring));
+  }
+
+  std::pair<Value, Value> queryOf(Value row) {
+    return {b.add(firstQuery, b.floorDiv(row, group)),
+            b.add(b.mul(kvHead, group), b.mod(row, group))};
+  }
+
+  void emitTile() {
+    // Position of the step's token t in the sequence: t + shift.
+    Value end = b.loadIndex(rowStarts, b.add(sequence, 1));
+    Value shift = b.sub(b.loadIndex(seqLens, sequence), end);
+    if (op.getPaging().getRing() != 0)
+      slot = b.loadIndex(slots, sequence);
+    validRows = b.mul(queries, group);
+    firstPosition = b.add(firstQuery, shift);
+    lastKey = b.add(firstPosition, b.sub(queries, b.index(1)));
+    firstKey = firstVisible(firstPosition);
+    Value firstTile = b.floorDiv(firstKey, tileKeys);
+    endTile = b.add(b.floorDiv(lastKey, tileKeys), 1);
+
+    for (int64_t s = 0; s < stages; ++s) {
+      copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/true);
+      copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/false);
+    }
+    loadQueries();
+    emitLoop(firstTile);
+  }
+
+  //===--- global memory -> shared memory ---===//
+
+  /// Calls `body` with this thread's numbers below `count`.
+  void forShare(int64_t count, function_ref<void(Value)> body) {
+    for (int64_t first = 0; first < count; first += b.threads) {
+      Value i = b.add(b.thread, first);
+      if (first + b.threads <= count)
+        body(i);
+      else
+        b.when(b.less(i, b.index(count)), [&] { body(i); });
+    }
+  }
+
+  /// Copies a tile of K or V to its slot of the ring, as a group of copies; nothing beyond the end.
+  void copyTile(Value number, Value ringSlot, bool isKeys) {
+    b.when(b.less(number, endTile), [&] {
+      Value firstPage = b.mul(number, tileKeys / page);
+      b.loop(b.index(0), b.index(tileKeys / page), b.index(1), [&](Value i) {
+        Value pageNumber = b.add(firstPage, i);
+        // Pages in which nothing is visible are not looked up.
+        Value lowest = b.floorDiv(firstKey, page), highest = b.floorDiv(lastKey, page);
+        Value there = both(notLess(pageNumber, lowest), notLess(highest, pageNumber));
+        Value physical = physicalPage(b.minimum(b.maximum(pageNumber, lowest), highest));
+        if (isKeys)
+          copyKeys(physical, there, b.add(b.mul(ringSlot, tileKeys / page), i));
+        else
+          copyValues(physical, b.mul(pageNumber, page),
+                     b.add(b.mul(ringSlot, tileKeys), b.mul(i, page)));
+      });
+    });
+    b.commitCopies();
+  }
+
+  void copyKeys(Value physical, Value there, Value ringPage) {
+    Value bytes = b.select(there, b.index(chunkBytes), b.index(0));
+    forShare(headDim * 2, [&](Value chunk) {
+      Value d = b.floorDiv(chunk, 2), half = b.mod(chunk, 2);
+      Value from = b.pointer(keys, {physical, kvHead, d, b.mul(half, 8)});
+      Value at = keyRing.place(b, b.add(b.mul(ringPage, headDim), d), half);
+      b.copyAsync(b.sharedPointer(keyRing.memory, at), from, bytes);
+    });
+  }
+
+  void copyValues(Value physical, Value firstPosition, Value ringRow) {
+    int64_t chunks = headDim / 8;
+    forShare(page * chunks, [&](Value chunk) {
+      Value key = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
+      Value position = b.add(firstPosition, key);
+      Value visible = both(notLess(position, firstKey), notLess(lastKey, position));
+      Value bytes = b.select(visible, b.index(chunkBytes), b.index(0));
+      Value from = b.pointer(values, {physical, kvHead, key, b.mul(c, 8)});
+      Value at = valueRing.place(b, b.add(ringRow, key), c);
+      b.copyAsync(b.sharedPointer(valueRing.memory, at), from, bytes);
+    });
+  }
+
+  /// Q as bf16; rows of padding are zero.
+  void loadQueries() {
+    int64_t chunks = headDim / 8;
+    b.loop(b.thread, b.index(rows * chunks), b.index(b.threads), [&](Value chunk) {
+      Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
+      Value zero = b.constant(b.vec(b.getBF16Type(), 8), 0.0);
+      Value loaded = b.choose(b.less(row, validRows), zero, [&] {
+                        auto [token, head] = queryOf(row);
+                        Value part = b.loadVector(q, {token, head, b.mul(c, 8)}, 8, b.getF32Type(),
+                                                  chunkBytes);
+                        return SmallVector<Value>{b.round(part, b.getBF16Type())};
+                      }).front();
+      b.storeAt(b.sharedPointer(queryTile.memory, queryTile.place(b, row, c)), loaded, chunkBytes);
+    });
+  }
+
+  //===--- the loop over tiles of keys ---===//
+
+  void emitLoop(Value firstTile) {
+    Value warpColumns = b.mul(b.warp, nTiles * 8);
+    Value row = b.minimum(b.floorDiv(b.thread, threadsOfRow), b.index(rows - 1));
+
+    SmallVector<Value> state(static_cast<size_t>(mTiles * nTiles * 4), b.f32(0.0));
+    state.append({b.f32(-INFINITY), b.f32(0.0), b.index(0)}); // maximum, sum, slot of the rings
+    state = b.loop(firstTile, endTile, b.index(1), state, [&](Value number, ValueRange carried) {
+      SmallVector<Value> next(carried.drop_back(3));
+      Value maximum = carried[carried.size() - 3], sum = carried[carried.size() - 2];
+      Value ringSlot = carried.back();
+      Value ahead = b.add(number, stages);
+      b.waitCopies(2 * stages - 1);
+      b.barrier(); // K is there; the queries too
+      emitScores(ringSlot);
+      b.barrier(); // all scores are there, and nobody reads K's slot
+      copyTile(ahead, ringSlot, /*isKeys=*/true);
+      emitSoftmax(row, b.mul(number, tileKeys), maximum, sum);
+      b.waitCopies(2 * stages - 1);
+      b.barrier(); // P, the factors and V are there
+      emitOutputs(ringSlot, warpColumns, next);
+      b.barrier(); // nobody reads V's slot, P or the scores
+      copyTile(ahead, ringSlot, /*isKeys=*/false);
+      Value after = b.add(ringSlot, 1);
+      next.append({maximum, sum, b.select(b.equal(after, b.index(stages)), b.index(0), after)});
+      return next;
+    });
+    b.waitCopies(0);
+    Value sum = state[state.size() - 2];
+    state.truncate(state.size() - 3);
+    storeOutputs(row, sum, warpColumns, state);
+  }
+
+  /// Scores of pieces of 16 rows by 16 keys, in turn to the warps.
+  void emitScores(Value ringSlot) {
+    int64_t pages = tileKeys / page, pieces = mTiles * pages;
+    for (int64_t first = 0; first < pieces; first += b.warps()) {
+      Value piece = b.add(b.warp, first);
+      auto emit = [&] {
+        Value m = b.floorDiv(piece, pages), p = b.mod(piece, pages);
+        emitPiece(b.mul(m, 16), p, b.add(b.mul(ringSlot, pages), p));
+      };
+      if (first + b.warps() <= pieces)
+        emit();
+      else
+        b.when(b.less(piece, b.index(pieces)), emit);
+    }
+  }
+
+  void emitPiece(Value firstRow, Value pageOfTile, Value ringPage) {
+    int64_t steps = headDim / 16, unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
+    Value row = b.add(firstRow, b.mod(b.lane, 16)), upper = b.floorDiv(b.lane, 16);
+    Value keyRow = b.add(b.mul(ringPage, headDim), b.mod(b.lane, 16));
+    SmallVector<Value> sums(8, b.f32(0.0));
+    sums = b.loop(
+        b.index(0), b.index(steps), b.index(unroll), sums, [&](Value step, ValueRange carried) {
+          SmallVector<Value> next(carried);
+          for (int64_t u = 0; u < unroll; ++u) {
+            Value d = b.add(step, u);
+            Value at = queryTile.place(b, row, b.add(b.mul(d, 2), upper));
+            auto a = b.loadMatrices(b.sharedPointer(queryTile.memory, at), 4, false);
+            at = keyRing.place(b, b.add(keyRow, b.mul(d, 16)), upper);
+            auto k = b.loadMatrices(b.sharedPointer(keyRing.memory, at), 4, true);
+            for (size_t n = 0; n < 2; ++n) {
+              auto *c = next.begin() + 4 * n;
+              auto sum = b.mma(a, {k[2 * n], k[2 * n + 1]}, ValueRange(ArrayRef<Value>(c, 4)));
+              llvm::copy(sum, c);
+            }
+          }
+          return next;
+        });
+    Value laneRow = b.add(firstRow, b.floorDiv(b.lane, 4));
+    Value column = b.add(b.mul(pageOfTile, page), b.mul(b.mod(b.lane, 4), 2));
+    for (int64_t n = 0; n < 2; ++n)
+      for (int64_t half = 0; half < 2; ++half) {
+        Value two = b.fromElements({sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1]});
+        Value to = b.pointer(scores, {b.add(laneRow, 8 * half), b.add(column, 8 * n)});
+        b.storeAt(to, two, 8);
+      }
+  }
+
+  /// P = 2^(score·log2 e − new maximum), exactly 0 where a key is not visible; updates the row's
+  /// maximum and sum, which all threads of the row hold.
+  void emitSoftmax(Value row, Value firstKeyOfTile, Value &maximum, Value &sum) {
+    Type f32 = b.getF32Type();
+    Value member = b.mod(b.thread, threadsOfRow);
+    Value position = b.add(firstPosition, b.floorDiv(row, group));
+    Value lowest = firstVisible(position);
+    // A row of padding sees nothing.
+    lowest = b.select(b.less(row, validRows), lowest, b.index(INT32_MAX));
+    double scale = op.getScale().convertToDouble() * log2e;
+
+    int64_t pairs = tileKeys / 2 / threadsOfRow;
+    SmallVector<Value> columns, masked, visible;
+    Value highest = maximum;
+    for (int64_t i = 0; i < pairs; ++i) {
+      Value column = b.mul(b.add(member, i * threadsOfRow), 2);
+      Value two = b.loadAt(b.pointer(scores, {row, column}), b.vec(f32, 2), 8);
+      columns.push_back(column);
+      for (int64_t j = 0; j < 2; ++j) {
+        Value key = b.add(firstKeyOfTile, b.add(column, j));
+        visible.push_back(both(notLess(key, lowest), notLess(position, key)));
+        Value score = arith::MulFOp::create(b, b.extract(two, j), b.f32(scale));
+        masked.push_back(b.select(visible.back(), score, b.f32(-INFINITY)));
+        highest = b.combine(kernel::Reduction::Max, highest, masked.back());
+      }
+    }
+    highest = b.reduceGroup(kernel::Reduction::Max, highest, threadsOfRow);
+    // A row that has seen nothing yet: any finite number will do.
+    Value nothing = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, highest, b.f32(-INFINITY));
+    Value base = b.select(nothing, b.f32(0.0), highest);
+    Value factor = b.exp2(arith::SubFOp::create(b, maximum, base));
+    Value total = b.f32(0.0);
+    Value isMine = b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows));
+    bool allMine = threadsOfRow * rows == b.threads;
+    for (int64_t i = 0; i < pairs; ++i) {
+      SmallVector<Value> two;
+      for (int64_t j = 0; j < 2; ++j) {
+        Value p = b.exp2(arith::SubFOp::create(b, masked[2 * i + j], base));
+        p = b.select(visible[2 * i + j], p, b.f32(0.0));
+        two.push_back(b.round(p, b.getBF16Type()));
+        // What is divided by is the sum of what is multiplied with.
+        total = b.combine(kernel::Reduction::Add, total, b.widen(two.back(), f32));
+      }
+      auto store = [&] {
+        Value at = probabilities.place(b, row, b.floorDiv(columns[i], 8));
+        at = b.add(at, b.mul(b.mod(columns[i], 8), 2));
+        b.storeAt(b.sharedPointer(probabilities.memory, at), b.fromElements(two), 4);
+      };
+      allMine ? store() : b.when(isMine, store);
+    }
+    total = b.reduceGroup(kernel::Reduction::Add, total, threadsOfRow);
+    sum = b.combine(kernel::Reduction::Add, arith::MulFOp::create(b, sum, factor), total);
+    maximum = highest;
+    storeOfRow(row, factor);
+  }
+
+  /// One thread of the row writes its factor.
+  void storeOfRow(Value row, Value factor) {
+    Value first = b.equal(b.mod(b.thread, threadsOfRow), b.index(0));
+    if (threadsOfRow * rows != b.threads)
+      first = both(first, b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows)));
+    b.when(first, [&] { b.storeScalar(factors, row, factor); });
+  }
+
+  /// Whether this warp has columns of the head; null if all have.
+  Value hasColumns() {
+    if (nTiles * b.warps() * 8 == headDim)
+      return Value();
+    return b.less(b.mul(b.warp, nTiles * 8), b.index(headDim));
+  }
+
+  void emitOutputs(Value ringSlot, Value warpColumns, SmallVector<Value> &sums) {
+    if (Value active = hasColumns()) {
+      sums = b.choose(active, sums, [&] {
+        SmallVector<Value> added = sums;
+        addOutputs(ringSlot, warpColumns, added);
+        return added;
+      });
+      return;
+    }
+    addOutputs(ringSlot, warpColumns, sums);
+  }
+
+  /// Multiplies sums by the factors of their rows: sum i of a lane is of row lane/4 (+8 from i = 2
+  /// on).
+  void scaleSums(SmallVector<Value> &sums) {
+    Value laneRow = b.floorDiv(b.lane, 4);
+    for (int64_t m = 0; m < mTiles; ++m)
+      for (int64_t half = 0; half < 2; ++half) {
+        Value factor = b.loadScalar(factors, b.add(laneRow, 16 * m + 8 * half), b.getF32Type());
+        for (int64_t n = 0; n < nTiles; ++n)
+          for (int64_t i = 0; i < 2; ++i) {
+            Value &sum = sums[(m * nTiles + n) * 4 + 2 * half + i];
+            sum = arith::MulFOp::create(b, sum, factor);
+          }
+      }
+  }
+
+  void addOutputs(Value ringSlot, Value warpColumns, SmallVector<Value> &sums) {
+    scaleSums(sums);
+    Value laneOf16 = b.mod(b.lane, 16), upper = b.floorDiv(b.lane, 16);
+    Value firstChunk = b.floorDiv(warpColumns, 8);
+    for (int64_t p = 0; p < tileKeys / page; ++p) {
+      SmallVector<SmallVector<Value>> a;
+      for (int64_t m = 0; m < mTiles; ++m) {
+        Value at = probabilities.place(b, b.add(laneOf16, 16 * m), b.add(upper, 2 * p));
+        a.push_back(b.loadMatrices(b.sharedPointer(probabilities.memory, at), 4, false));
+      }
+      Value keyRow = b.add(b.mul(ringSlot, tileKeys), b.add(laneOf16, p * page));
+      for (int64_t n = 0; n < nTiles; n += 2) {
+        // Two pieces of 8 columns at a time, or a last single one.
+        int64_t count = std::min<int64_t>(2, nTiles - n);
+        Value chunk = b.add(firstChunk, n);
+        if (count == 2)
+          chunk = b.add(chunk, upper);
+        Value at = valueRing.place(b, keyRow, chunk);
+        auto v = b.loadMatrices(b.sharedPointer(valueRing.memory, at), 2 * count, true);
+        for (int64_t m = 0; m < mTiles; ++m)
+          for (int64_t j = 0; j < count; ++j) {
+            auto *c = sums.begin() + (m * nTiles + n + j) * 4;
+            auto sum = b.mma(a[m], {v[2 * j], v[2 * j + 1]}, ValueRange(ArrayRef<Value>(c, 4)));
+            llvm::copy(sum, c);
+          }
+      }
+    }
+  }
+
+  //===--- results ---===//
+
+  void storeOutputs(Value row, Value sum, Value warpColumns, SmallVector<Value> &sums) {
+    Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, sum, b.f32(0.0));
+    Value inverse = arith::DivFOp::create(b, b.f32(1.0), b.select(positive, sum, b.f32(1.0)));
+    storeOfRow(row, inverse);
+    b.barrier();
+    scaleSums(sums);
+    auto store = [&] {
+      Value laneRow = b.floorDiv(b.lane, 4);
+      Value laneColumn = b.add(warpColumns, b.mul(b.mod(b.lane, 4), 2));
+      for (int64_t m = 0; m < mTiles; ++m)
+        for (int64_t n = 0; n < nTiles; ++n)
+          for (int64_t half = 0; half < 2; ++half) {
+            const Value *c = sums.data() + (m * nTiles + n) * 4 + 2 * half;
+            storePair(b.add(laneRow, 16 * m + 8 * half), b.add(laneColumn, 8 * n),
+                      b.fromElements({c[0], c[1]}));
+          }
+    };
+    if (Value active = hasColumns())
+      b.when(active, store);
+    else
+      store();
+    if (!out.element().isBF16())
+      return;
+    b.barrier();
+    int64_t chunks = headDim / 8;
+    b.loop(b.thread, b.mul(validRows, chunks), b.index(b.threads), [&](Value chunk) {
+      Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
+      auto [token, head] = queryOf(row);
+      Value at = queryTile.place(b, row, c);
+      Value part =
+          b.loadAt(b.sharedPointer(queryTile.memory, at), b.vec(b.getBF16Type(), 8), chunkBytes);
+      b.storeAt(b.pointer(out, {token, head, b.mul(c, 8)}), part, chunkBytes);
+    });
+  }
+
+  /// Two neighbouring columns of a row: to where the queries were, to be stored 16 bytes at a time;
+  /// f32 directly.
+  void storePair(Value row, Value column, Value two) {
+    if (out.element().isBF16()) {
+      Value at = queryTile.place(b, row, b.floorDiv(column, 8));
+      at = b.add(at, b.mul(b.mod(column, 8), 2));
+      b.storeAt(b.sharedPointer(queryTile.memory, at), b.round(two, b.getBF16Type()), 4);
+      return;
+    }
+    b.when(b.less(row, validRows), [&] {
+      auto [token, head] = queryOf(row);
+      b.storeAt(b.pointer(out, {token, head, column}), two, 8);
+    });
+  }
+
+  GpuBuilder &b;
+  kernel::AttentionOp op;
+  View q, keys, values, out, rowStarts, seqLens, slots, pageTable;
+  int64_t tileKeys = 0, stages = 0, kvHeads = 0, headDim = 0, group = 0;
+  int64_t rows = 0;         ///< (query, head) pairs of a block, a multiple of 16
+  int64_t mTiles = 0;       ///< pieces of 16 rows
+  int64_t nTiles = 0;       ///< pieces of 8 columns of the head that a warp has
+  int64_t threadsOfRow = 0; ///< that compute a row's softmax
+  Tile queryTile, keyRing, valueRing, probabilities;
+  View scores, factors;
+  Value kvHead, sequence, slot, firstQuery, queries; ///< of the block
+  Value validRows, firstPosition;                    ///< of the block's queries
+  Value firstKey, lastKey, endTile;                  ///< that any row of the block sees
+};
+
+} // namespace
+
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
+
+} // namespace gemma::codegen::cuda

@@ -1,0 +1,159 @@
+// kernel.func -> gpu.module with one gpu.func: arguments, sizes, shared memory, the grid's ops with
+// a barrier between one and the next.
+#include "codegen/gpu/Lowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace gemma::codegen::cuda {
+namespace {
+
+/// LLVM's data layout of nvptx64: without it 64-bit stores are split.
+constexpr const char *dataLayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
+constexpr const char *sharedName = "gemma_shared";
+
+/// Dynamic shared memory: an array of no declared size in the module.
+Value emitSharedMemory(GpuBuilder &b, gpu::GPUModuleOp module) {
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
+                           LLVM::Linkage::External, sharedName, Attribute(),
+                           /*alignment=*/1024, sharedSpace);
+  }
+  return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace),
+                                   sharedName);
+}
+
+void emitSizes(GpuBuilder &b, Value sizes) {
+  for (int32_t i = 0; i < 5; ++i) {
+    Value address =
+        LLVM::GEPOp::create(b, sizes.getType(), b.getI64Type(), sizes, ArrayRef<LLVM::GEPArg>{i});
+    Value wide = b.loadAt(address, b.getI64Type(), 8);
+    b.sizes.push_back(arith::TruncIOp::create(b, b.getI32Type(), wide));
+  }
+}
+
+void bindArguments(GpuBuilder &b, kernel::FuncOp kernel, ValueRange pointers) {
+  for (auto [argument, pointer] : llvm::zip_equal(kernel.getBody().getArguments(), pointers)) {
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    SmallVector<int64_t> strides;
+    int64_t offset = 0;
+    if (!type || !type.getElementType().isIntOrFloat() ||
+        failed(type.getStridesAndOffset(strides, offset)) || offset != 0 ||
+        llvm::any_of(strides, ShapedType::isDynamic) || type.getElementTypeBitWidth() % 8 != 0) {
+      b.fail(kernel, "expected argument " + Twine(argument.getArgNumber()) +
+                         " to be a memref of numbers with static strides, got " +
+                         llvm::formatv("{0}", argument.getType()).str());
+      return;
+    }
+    bool constant =
+        type.hasStaticShape() && kernel.getAccess(argument.getArgNumber()) == kernel::Access::Read;
+    b.views[argument] = {pointer, type, constant};
+  }
+}
+
+bool isCoreOp(Operation &op) {
+  return isa<kernel::RowsOp, kernel::ContractOp, kernel::AttentionOp, kernel::TopKOp>(op);
+}
+
+void emitScratch(GpuBuilder &b, kernel::ScratchOp scratch) {
+  auto type = cast<MemRefType>(scratch.getMemory().getType());
+  b.views[scratch.getMemory()] = b.shared(type.getShape(), type.getElementType());
+}
+
+void emitGrid(GpuBuilder &b, kernel::GridOp grid) {
+  bool afterCoreOp = false;
+  for (Operation &op : grid.getBody().front()) {
+    b.setLoc(op.getLoc());
+    if (isCoreOp(op)) {
+      // What one op wrote, in shared or global memory, the next one may read.
+      if (afterCoreOp)
+        b.barrier();
+      afterCoreOp = true;
+    }
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
+        .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
+        .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
+        .Case([&](kernel::AttentionOp attention) { lowerAttention(b, attention); })
+        .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })
+        .Case<kernel::EndOp>([](auto) {})
+        .Default([&](Operation *other) {
+          b.fail(other, "is not a core op: GPU kernels cannot hold it");
+        });
+    if (b.failed)
+      return;
+  }
+}
+
+void emitBody(GpuBuilder &b, kernel::FuncOp kernel) {
+  for (Operation &op : kernel.getBody().front()) {
+    b.setLoc(op.getLoc());
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
+        .Case([&](kernel::GridOp grid) {
+          Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+          block = arith::IndexCastOp::create(b, b.getI32Type(), block);
+          b.values.map(grid.getBlockIndex(), block);
+          Value blocks = b.apply(kernel.getGrid().getResult(0), {}, b.sizes);
+          b.when(b.less(block, blocks), [&] { emitGrid(b, grid); });
+        })
+        .Case<kernel::ReturnOp>([](auto) {})
+        .Default([&](Operation *other) {
+          b.fail(other, "lies outside kernel.grid: GPU kernels have no hoisted part");
+        });
+    if (b.failed)
+      return;
+  }
+}
+
+} // namespace
+
+FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builder) {
+  Location loc = kernel.getLoc();
+  kernel::LaunchAttr launch = kernel.getLaunchAttr();
+  if (!launch) {
+    kernel.emitOpError("has no launch: it is not a GPU kernel");
+    return failure();
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  auto module = gpu::GPUModuleOp::create(builder, loc, kernel.getSymName());
+  module->setAttr("llvm.data_layout", builder.getStringAttr(dataLayout));
+  builder.setInsertionPointToStart(module.getBody());
+
+  // One pointer an argument, and the sizes.
+  SmallVector<Type> arguments(kernel.getArgumentTypes().size() + 1,
+                              LLVM::LLVMPointerType::get(builder.getContext(), globalSpace));
+  auto function = gpu::GPUFuncOp::create(builder, loc, kernel.getSymName(),
+                                         builder.getFunctionType(arguments, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  auto threads = static_cast<int32_t>(launch.getThreads());
+  function.setKnownBlockSizeAttr(builder.getDenseI32ArrayAttr({threads, 1, 1}));
+  builder.setInsertionPointToStart(&function.getBody().front());
+
+  GpuBuilder b(loc, builder, launch.getThreads());
+  b.sharedBase = emitSharedMemory(b, module);
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  b.thread = arith::IndexCastOp::create(b, b.getI32Type(), thread);
+  b.lane = b.mod(b.thread, 32);
+  b.warp = b.floorDiv(b.thread, 32);
+  emitSizes(b, function.getArguments().back());
+  bindArguments(b, kernel, function.getArguments().drop_back());
+  if (!b.failed)
+    emitBody(b, kernel);
+  b.setLoc(loc);
+  gpu::ReturnOp::create(b);
+  if (!b.failed && b.sharedPeak > launch.getShared())
+    b.fail(kernel, "expected launch to give at least " + Twine(b.sharedPeak) +
+                       " bytes of shared memory, got " + Twine(launch.getShared()));
+  if (b.failed) {
+    module.erase();
+    return failure();
+  }
+  return module;
+}
+
+} // namespace gemma::codegen::cuda

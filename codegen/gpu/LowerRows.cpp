@@ -1,0 +1,478 @@
+// kernel.rows -> threads across a row. A single row belongs to all threads of the block; of several
+// rows each belongs to one warp, unless they are long. Reductions go through shuffles, and for a
+// block's row through shared memory.
+//
+// A value of the body is never materialised: a thread computes `width` elements of it from as many
+// of its operands. Slices only shift the elements; where rows are put together from slices, the
+// range is cut at the seams, so that each piece has one source. What a thread computed for a
+// reduction it keeps in registers for the stores.
+#include "codegen/gpu/Lowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+
+namespace gemma::codegen::cuda {
+namespace {
+
+constexpr unsigned elementDim = 2;         ///< e in (t, h, e, l0, ...)
+constexpr int64_t longestRowOfWarp = 2048; ///< longer ones keep too many registers, or loop
+constexpr int64_t mostUnrolled = 4;        ///< chunks that a thread keeps in registers
+
+/// How many elements one step of e within a chunk covers; nothing if that differs from step to
+/// step. A chunk starts at `offset` plus a multiple of `width` and has `width` elements.
+std::optional<int64_t> strideInChunk(AffineExpr expr, int64_t width, int64_t offset) {
+  if (!expr.isFunctionOfDim(elementDim))
+    return 0;
+  if (isa<AffineDimExpr>(expr))
+    return 1;
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  std::optional<int64_t> lhs = strideInChunk(binary.getLHS(), width, offset);
+  std::optional<int64_t> rhs = strideInChunk(binary.getRHS(), width, offset);
+  if (!lhs || !rhs)
+    return std::nullopt;
+  if (expr.getKind() == AffineExprKind::Add)
+    return *lhs + *rhs;
+  auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
+  if (!constant)
+    return std::nullopt;
+  if (expr.getKind() == AffineExprKind::Mul)
+    return *lhs * constant.getValue();
+  // A chunk that lies within one period of floordiv and mod.
+  MLIRContext *context = expr.getContext();
+  AffineExpr start =
+      binary.getLHS().replace(getAffineDimExpr(elementDim, context),
+                              getAffineDimExpr(elementDim, context) * width + offset);
+  bool whole = constant.getValue() % width == 0 &&
+               start.getLargestKnownDivisor() % static_cast<uint64_t>(width) == 0;
+  if (*lhs == 0)
+    return 0;
+  if (*lhs != 1 || !whole)
+    return std::nullopt;
+  return expr.getKind() == AffineExprKind::Mod ? 1 : 0;
+}
+
+/// An input or output: its memory and the map from (t, h, e, lookups) into it.
+struct Access {
+  View view;
+  AffineMap map;
+  bool swizzled = false;
+
+  std::optional<int64_t> stride(int64_t width, int64_t offset) const {
+    int64_t sum = 0;
+    for (auto [expr, memoryStride] : llvm::zip_equal(map.getResults(), view.strides())) {
+      std::optional<int64_t> step = strideInChunk(expr, width, offset);
+      if (!step)
+        return std::nullopt;
+      sum += *step * memoryStride;
+    }
+    // A chunk of a swizzled row stays together if it lies within 8 columns.
+    if (swizzled && sum != 0 && (width > 8 || offset % width != 0))
+      return std::nullopt;
+    return sum;
+  }
+
+  /// Bytes that the address of a chunk's first element is a multiple of; at most 16.
+  int64_t alignment(int64_t width, int64_t offset) const {
+    MLIRContext *context = map.getContext();
+    AffineExpr e = getAffineDimExpr(elementDim, context);
+    uint64_t divisor = 0;
+    for (auto [expr, memoryStride] : llvm::zip_equal(map.getResults(), view.strides())) {
+      AffineExpr start = simplifyAffineExpr(expr.replace(e, e * width + offset), map.getNumDims(),
+                                            map.getNumSymbols());
+      divisor =
+          std::gcd(divisor, start.getLargestKnownDivisor() * static_cast<uint64_t>(memoryStride));
+    }
+    uint64_t bytes = divisor * static_cast<uint64_t>(view.elementBytes());
+    uint64_t power = bytes ? bytes & (~bytes + 1) : 16;
+    return static_cast<int64_t>(std::min<uint64_t>(power, 16));
+  }
+};
+
+/// A thread's piece of a row: elements [start + shift, start + shift + width), all within [lo, hi).
+/// start is lo - shift plus a multiple of width.
+struct Chunk {
+  Value start;
+  int64_t shift, lo, hi, width;
+  Value inside; ///< whether the thread has this chunk; null: every thread has
+  Chunk shifted(int64_t by) const { return {start, shift + by, lo + by, hi + by, width, inside}; }
+};
+
+Type computeType(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  bool half = isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 16;
+  return half ? Type(Float32Type::get(type.getContext())) : element;
+}
+
+int64_t rowLength(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
+
+class RowsLowering {
+public:
+  RowsLowering(GpuBuilder &b, kernel::RowsOp op) : b(b), op(op) {}
+
+  void run() {
+    if (!collectAccesses() || !checkInPlace())
+      return;
+    if (op.getOnce()) {
+      Value block = op->getParentOfType<kernel::GridOp>().getBlockIndex();
+      b.when(b.equal(b.values.lookup(block), b.index(0)), [&] { emitDomain(); });
+    } else {
+      emitDomain();
+    }
+  }
+
+private:
+  bool collectAccesses() {
+    SmallVector<Value> memories(op.getInputs());
+    llvm::append_range(memories, op.getOutputs());
+    for (auto [memory, map] :
+         llvm::zip_equal(memories, op.getMaps().getAsValueRange<AffineMapAttr>()))
+      accesses.push_back({b.viewOf(op, memory), map});
+    for (int64_t input : op.getSwizzled().value_or(ArrayRef<int64_t>()))
+      accesses[static_cast<size_t>(input)].swizzled = true;
+    for (const Access &access : accesses)
+      if (access.view.element().isF64())
+        b.fail(op, "holds f64, which GPU kernels do not compute with");
+    return !b.failed;
+  }
+
+  /// A row may be overwritten in place only element by element: each element is read by the thread
+  /// that writes it.
+  bool checkInPlace() {
+    for (auto [i, input] : llvm::enumerate(op.getInputs()))
+      for (auto [o, output] : llvm::enumerate(op.getOutputs())) {
+        if (input != output)
+          continue;
+        std::set<int64_t> seams, lengths;
+        for (Value yielded : op.getBody().front().getTerminator()->getOperands()) {
+          collectSeams(yielded, 0, 0, rowLength(yielded), seams);
+          lengths.insert(rowLength(yielded));
+        }
+        bool sliced = !op.getBody().front().getOps<tensor::ExtractSliceOp>().empty();
+        if (accesses[i].map != accesses[numInputs() + o].map || !seams.empty() || sliced ||
+            lengths.size() > 1) {
+          b.fail(op, "overwrites an input that it reads at other elements");
+          return false;
+        }
+      }
+    return true;
+  }
+
+  unsigned numInputs() { return op.getInputs().size(); }
+
+  //===--- which thread has which row ---===//
+
+  /// hi - lo of the domain's dimension, if it is the same for every block.
+  std::optional<int64_t> constantExtent(unsigned lo) {
+    AffineMap domain = op.getDomain();
+    AffineExpr difference = simplifyAffineExpr(domain.getResult(lo + 1) - domain.getResult(lo),
+                                               domain.getNumDims(), domain.getNumSymbols());
+    auto constant = dyn_cast<AffineConstantExpr>(difference);
+    return constant ? std::optional(constant.getValue()) : std::nullopt;
+  }
+
+  void emitDomain() {
+    SmallVector<Value> dims;
+    if (Value block = op.getBlock())
+      dims.push_back(b.values.lookup(block));
+    SmallVector<Value> bounds;
+    for (AffineExpr expr : op.getDomain().getResults())
+      bounds.push_back(b.apply(expr, dims, b.sizes));
+    bounds[1] = b.minimum(bounds[1], b.extent(op.getExtent()));
+
+    int64_t longest = 0;
+    for (Value yielded : op.getBody().front().getTerminator()->getOperands())
+      longest = std::max(longest, rowLength(yielded));
+    bool oneToken = constantExtent(0) == 1, oneHead = constantExtent(2) == 1;
+    bool ofWarp = !(oneToken && oneHead) && longest <= longestRowOfWarp;
+    team = ofWarp ? 32 : b.threads;
+    member = ofWarp ? b.lane : b.thread;
+    Value one = b.index(1), warps = b.index(b.warps());
+    // Of a warp's rows, tokens are dealt out where there is one head, heads else.
+    Value firstToken = ofWarp && oneHead ? b.add(bounds[0], b.warp) : bounds[0];
+    Value firstHead = ofWarp && !oneHead ? b.add(bounds[2], b.warp) : bounds[2];
+    b.loop(firstToken, bounds[1], ofWarp && oneHead ? warps : one, [&](Value t) {
+      SmallVector<Value> lookups;
+      for (Value lookup : op.getLookups())
+        lookups.push_back(b.loadIndex(b.viewOf(op, lookup), t));
+      b.loop(firstHead, bounds[3], ofWarp && !oneHead ? warps : one, [&](Value h) {
+        position = {t, h, Value()};
+        llvm::append_range(position, lookups);
+        emitRow();
+      });
+    });
+  }
+
+  void emitRow() {
+    scalars.clear();
+    cache.clear();
+    starts.clear();
+    Block &body = op.getBody().front();
+    for (BlockArgument argument : body.getArguments())
+      if (!isa<RankedTensorType>(argument.getType())) {
+        const Access &access = accesses[argument.getArgNumber()];
+        scalars[argument] =
+            b.loadScalar(access.view, indices(access, b.index(0)), computeType(argument.getType()));
+      }
+    // Scalars in the order of the body: reductions, and what is computed from them.
+    for (Operation &inner : body.without_terminator()) {
+      if (auto reduce = dyn_cast<kernel::ReduceOp>(inner))
+        scalars[reduce.getY()] = emitReduce(reduce);
+      else if (inner.getNumResults() == 1 && inner.getResult(0).getType().isIntOrFloat())
+        emitScalar(inner);
+    }
+    emitStores(cast<kernel::YieldOp>(body.getTerminator()));
+  }
+
+  void emitScalar(Operation &inner) {
+    SmallVector<Value> operands;
+    for (Value operand : inner.getOperands())
+      operands.push_back(scalar(operand));
+    scalars[inner.getResult(0)] = b.elementwise(&inner, operands, /*width=*/0);
+  }
+
+  Value scalar(Value value) {
+    auto it = scalars.find(value);
+    return it != scalars.end() ? it->second : b.values.lookupOrDefault(value);
+  }
+
+  //===--- chunks ---===//
+
+  /// Elements of a chunk of [lo, hi): 16 bytes of the narrowest memory, fewer if the range is not a
+  /// multiple or if threads would have nothing to do.
+  int64_t chunkWidth(int64_t lo, int64_t hi) {
+    int64_t width = 4, length = hi - lo;
+    for (const Access &access : accesses)
+      if (access.view.elementBytes() == 2)
+        width = 8;
+    if (width == 8 && length / width < team)
+      width = 4;
+    while (length % width != 0)
+      width /= 2;
+    return width;
+  }
+
+  /// Calls `body` for this thread's chunks of [lo, hi), with values that it carries from one to the
+  /// next. Few chunks are unrolled and what was computed for them is kept.
+  SmallVector<Value> forChunks(int64_t lo, int64_t hi, ValueRange carried,
+                               function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
+    int64_t width = chunkWidth(lo, hi), step = width * team;
+    int64_t iterations = llvm::divideCeil(hi - lo, step);
+    if (iterations <= mostUnrolled) {
+      SmallVector<Value> state(carried);
+      for (int64_t i = 0; i < iterations; ++i)
+        state = body(unrolledChunk(lo, hi, width, i), state);
+      return state;
+    }
+    Value first = b.add(b.mul(member, width), lo);
+    return b.loop(first, b.index(hi), b.index(step), carried, [&](Value start, ValueRange state) {
+      auto saved = cache;
+      SmallVector<Value> next = body({start, 0, lo, hi, width, Value()}, state);
+      cache = saved;
+      return next;
+    });
+  }
+
+  Chunk unrolledChunk(int64_t lo, int64_t hi, int64_t width, int64_t i) {
+    auto [it, isNew] = starts.try_emplace({lo, hi, i});
+    if (isNew) {
+      int64_t step = width * team;
+      Value start = b.add(b.mul(member, width), lo + i * step);
+      Value inside = lo + (i + 1) * step > hi ? b.less(start, b.index(hi)) : Value();
+      it->second = {start, 0, lo, hi, width, inside};
+    }
+    return it->second;
+  }
+
+  //===--- reductions and stores ---===//
+
+  Value emitReduce(kernel::ReduceOp reduce) {
+    Value x = reduce.getX();
+    kernel::Reduction kind = reduce.getKind();
+    Type element = reduce.getY().getType();
+    if (!element.isF32()) {
+      b.fail(reduce, "reduces something else than f32");
+      return b.f32(0);
+    }
+    Value total = b.neutral(kind, element);
+    forSegments({x}, [&](int64_t lo, int64_t hi) {
+      total = forChunks(lo, hi, total, [&](Chunk chunk, ValueRange carried) {
+                Value part = b.reduceLanes(kind, evaluate(x, chunk));
+                if (chunk.inside)
+                  part = b.select(chunk.inside, part, b.neutral(kind, element));
+                return SmallVector<Value>{b.combine(kind, carried[0], part)};
+              }).front();
+    });
+    return team == 32 ? b.reduceGroup(kind, total, 32) : b.reduceBlock(kind, total);
+  }
+
+  void emitStores(kernel::YieldOp yield) {
+    // Rows of one length share their chunks, so that what they have in common is computed once.
+    llvm::MapVector<int64_t, SmallVector<unsigned>> byLength;
+    for (auto [o, yielded] : llvm::enumerate(yield.getValues()))
+      byLength[rowLength(yielded)].push_back(o);
+    for (auto &[length, outputs] : byLength) {
+      SmallVector<Value> rows;
+      for (unsigned o : outputs)
+        rows.push_back(yield.getValues()[o]);
+      forSegments(rows, [&](int64_t lo, int64_t hi) {
+        forChunks(lo, hi, {}, [&](Chunk chunk, ValueRange) {
+          SmallVector<Value> computed;
+          for (Value row : rows)
+            computed.push_back(evaluate(row, chunk));
+          auto store = [&] {
+            for (auto [o, vector] : llvm::zip_equal(outputs, computed))
+              storeRow(accesses[numInputs() + o], chunk, vector);
+          };
+          if (chunk.inside)
+            b.when(chunk.inside, store);
+          else
+            store();
+          return SmallVector<Value>();
+        });
+      });
+    }
+  }
+
+  /// Calls `body(lo, hi)` for each range in which every row has one source.
+  void forSegments(ArrayRef<Value> rows, function_ref<void(int64_t, int64_t)> body) {
+    int64_t length = rowLength(rows.front());
+    std::set<int64_t> seams = {0, length};
+    for (Value row : rows)
+      collectSeams(row, 0, 0, length, seams);
+    for (auto lo = seams.begin(), hi = std::next(lo); hi != seams.end(); ++lo, ++hi)
+      body(*lo, *hi);
+  }
+
+  /// Adds the seams of `value` within its elements [lo, hi), moved by `shift`.
+  void collectSeams(Value value, int64_t shift, int64_t lo, int64_t hi, std::set<int64_t> &seams) {
+    Operation *source = value.getDefiningOp();
+    if (lo >= hi || !source || !isa<RankedTensorType>(value.getType()) ||
+        source->getBlock() != &op.getBody().front())
+      return;
+    if (auto extract = dyn_cast<tensor::ExtractSliceOp>(source)) {
+      int64_t offset = extract.getStaticOffsets()[0];
+      collectSeams(extract.getSource(), shift - offset, lo + offset, hi + offset, seams);
+      return;
+    }
+    auto insert = dyn_cast<tensor::InsertSliceOp>(source);
+    if (!insert) {
+      for (Value operand : source->getOperands())
+        if (isa<RankedTensorType>(operand.getType()))
+          collectSeams(operand, shift, lo, hi, seams);
+      return;
+    }
+    int64_t from = insert.getStaticOffsets()[0], to = from + insert.getStaticSizes()[0];
+    for (int64_t seam : {from, to})
+      if (lo < seam && seam < hi)
+        seams.insert(seam + shift);
+    collectSeams(insert.getSource(), shift + from, std::max(lo, from) - from,
+                 std::min(hi, to) - from, seams);
+    collectSeams(insert.getDest(), shift, lo, std::min(hi, from), seams);
+    collectSeams(insert.getDest(), shift, std::max(lo, to), hi, seams);
+  }
+
+  //===--- one chunk ---===//
+
+  Value evaluate(Value value, Chunk chunk) {
+    if (!isa<RankedTensorType>(value.getType()))
+      return b.broadcast(scalar(value), chunk.width);
+    auto key =
+        std::make_tuple(value.getAsOpaquePointer(), chunk.start.getAsOpaquePointer(), chunk.shift);
+    if (auto it = cache.find(key); it != cache.end())
+      return it->second;
+    Value result = compute(value, chunk);
+    cache[key] = result;
+    return result;
+  }
+
+  Value compute(Value value, Chunk chunk) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return loadRow(accesses[argument.getArgNumber()], chunk, computeType(argument.getType()));
+    Operation *source = value.getDefiningOp();
+    if (auto extract = dyn_cast<tensor::ExtractSliceOp>(source))
+      return evaluate(extract.getSource(), chunk.shifted(extract.getStaticOffsets()[0]));
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(source)) {
+      int64_t from = insert.getStaticOffsets()[0], to = from + insert.getStaticSizes()[0];
+      if (from <= chunk.lo && chunk.hi <= to)
+        return evaluate(insert.getSource(), chunk.shifted(-from));
+      return evaluate(insert.getDest(), chunk);
+    }
+    if (isa<tensor::EmptyOp>(source))
+      return b.constant(b.vec(computeType(value.getType()), chunk.width), 0.0);
+    if (auto splat = dyn_cast<tensor::SplatOp>(source))
+      return b.broadcast(scalar(splat.getInput()), chunk.width);
+    SmallVector<Value> operands;
+    for (Value operand : source->getOperands())
+      operands.push_back(evaluate(operand, chunk));
+    return b.elementwise(source, operands, chunk.width);
+  }
+
+  SmallVector<Value> indices(const Access &access, Value element) {
+    SmallVector<Value> dims(position), result;
+    dims[elementDim] = element;
+    for (AffineExpr expr : access.map.getResults())
+      result.push_back(b.apply(expr, dims, {}));
+    if (access.swizzled) {
+      Value column = result.back(), row = result[result.size() - 2];
+      result.back() = b.bitXor(column, b.mul(row, 8));
+    }
+    return result;
+  }
+
+  Value loadRow(const Access &access, Chunk chunk, Type compute) {
+    auto load = [&]() -> Value {
+      Value first = b.add(chunk.start, chunk.shift);
+      std::optional<int64_t> stride = access.stride(chunk.width, chunk.lo);
+      if (stride == 1)
+        return b.loadVector(access.view, indices(access, first), chunk.width, compute,
+                            alignment(access, chunk));
+      if (stride == 0)
+        return b.broadcast(b.loadScalar(access.view, indices(access, first), compute), chunk.width);
+      SmallVector<Value> elements;
+      for (int64_t i = 0; i < chunk.width; ++i)
+        elements.push_back(b.loadScalar(access.view, indices(access, b.add(first, i)), compute));
+      return b.fromElements(elements);
+    };
+    if (!chunk.inside)
+      return load();
+    return b
+        .choose(chunk.inside, b.constant(b.vec(compute, chunk.width), 0.0),
+                [&] { return SmallVector<Value>{load()}; })
+        .front();
+  }
+
+  void storeRow(const Access &access, Chunk chunk, Value vector) {
+    if (access.stride(chunk.width, chunk.lo) == 1)
+      return b.storeVector(access.view, indices(access, chunk.start), vector,
+                           alignment(access, chunk));
+    Value rounded = b.round(vector, access.view.element());
+    for (int64_t i = 0; i < chunk.width; ++i)
+      b.storeScalar(access.view, indices(access, b.add(chunk.start, i)), b.extract(rounded, i));
+  }
+
+  int64_t alignment(const Access &access, const Chunk &chunk) {
+    // A swizzle moves whole 16-byte chunks.
+    return std::max(access.alignment(chunk.width, chunk.lo), access.view.elementBytes());
+  }
+
+  GpuBuilder &b;
+  kernel::RowsOp op;
+  SmallVector<Access> accesses;         ///< inputs, then outputs
+  int64_t team = 0;                     ///< threads of a row
+  Value member;                         ///< this thread's number among them
+  SmallVector<Value> position;          ///< t, h, (e), lookups
+  llvm::DenseMap<Value, Value> scalars; ///< of the current row
+  std::map<std::tuple<const void *, const void *, int64_t>, Value> cache; ///< of the current row
+  std::map<std::tuple<int64_t, int64_t, int64_t>, Chunk> starts;          ///< unrolled chunks
+};
+
+} // namespace
+
+void lowerRows(GpuBuilder &b, kernel::RowsOp op) { RowsLowering(b, op).run(); }
+
+} // namespace gemma::codegen::cuda

@@ -1,0 +1,23 @@
+// Lowers GPU kernels to gpu.func of scf, arith, vector, NVVM and LLVM. One function a core op, each
+// in its own file.
+#pragma once
+
+#include "codegen/gpu/GpuBuilder.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace gemma::codegen::cuda {
+
+/// Emits gpu.module @NAME { gpu.func @NAME } for a kernel with `launch` at the builder's insertion
+/// point: one pointer to global memory an argument, in order, then one to the step's GemmaSizes
+/// (runtime/abi/KernelAbi.h). Blocks that the sizes do not need do nothing. Errors are reported at
+/// the kernel's ops.
+mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel,
+                                                    mlir::OpBuilder &builder);
+
+void lowerRows(GpuBuilder &b, kernel::RowsOp op);
+void lowerContract(GpuBuilder &b, kernel::ContractOp op);
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op);
+void lowerTopK(GpuBuilder &b, kernel::TopKOp op);
+
+} // namespace gemma::codegen::cuda

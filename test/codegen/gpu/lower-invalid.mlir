@@ -1,0 +1,61 @@
+// RUN: gemma-opt %s --split-input-file --verify-diagnostics --gemma-lower-kernels-to-gpu
+
+// More shared memory than the launch gives.
+// expected-error @+1 {{expected launch to give at least 512 bytes of shared memory, got 256}}
+kernel.func @k(%y: memref<?x128xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 32, shared = 256>} {
+  %s = kernel.scratch : memref<128xf32>
+  kernel.grid %j {
+  }
+  kernel.return
+}
+
+// -----
+
+// Types that GPU kernels do not compute with.
+kernel.func @k(%x: memref<?x8xf64> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf64> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 32, shared = 0>} {
+  kernel.grid %j {
+    // expected-error @+1 {{holds f64, which GPU kernels do not compute with}}
+    kernel.rows block %j domain affine_map<(j)[T, B, Q, S, R] -> (j, j + 1, 0, 1)> extent <T>
+      ins(%x : memref<?x8xf64>) outs(%y : memref<?x8xf64>)
+      maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+    ^bb0(%a: tensor<8xf64>):
+      kernel.yield %a : tensor<8xf64>
+    }
+  }
+  kernel.return
+}
+
+// -----
+
+// A contraction without a tile.
+kernel.func @k(%x: memref<?x64xbf16> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> attributes {launch = #kernel.launch<threads = 32, shared = 0>} {
+  kernel.grid %j {
+    // expected-error @+1 {{has no gpu_tile}}
+    kernel.contract block %j act(%x : memref<?x64xbf16>) weight(%w : memref<6x32x16x2xbf16>)
+      out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
+// A tile that the warps cannot share.
+kernel.func @k(%x: memref<?x64xbf16> {kernel.access = #kernel.access<read>}, %w: memref<1x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> attributes {launch = #kernel.launch<threads = 96, shared = 65536>} {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a tile of 16-row by 8-token pieces that 3 warps can share equally, got 64 by 8}}
+    kernel.contract block %j act(%x : memref<?x64xbf16>) weight(%w : memref<1x12x8x64xbf16>)
+      out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 2>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
