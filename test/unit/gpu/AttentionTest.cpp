@@ -1,0 +1,219 @@
+// Attention on the emulated device against softmax in double.
+#include "test/unit/gpu/GpuKernelHarness.h"
+
+#include <cmath>
+#include <sstream>
+
+namespace gemma::test {
+namespace {
+
+constexpr int64_t page = 16, tableWidth = 32;
+
+struct Case {
+  int64_t heads, kvHeads, dim;
+  int64_t queryTile, window; ///< window 0: all keys
+  int64_t ring;              ///< pages of a sequence's ring; 0: a page table
+  int64_t keys, stages, threads;
+  bool f32 = false; ///< q and out
+};
+
+/// New tokens and length of each sequence, the new tokens included.
+using Batch = std::vector<std::pair<int64_t, int64_t>>;
+
+std::string kernelText(const Case &c) {
+  std::ostringstream q, k, v, text;
+  q << "memref<?x" << c.heads << "x" << c.dim << (c.f32 ? "xf32>" : "xbf16>");
+  k << "memref<?x" << c.kvHeads << "x" << c.dim << "x16xbf16>";
+  v << "memref<?x" << c.kvHeads << "x16x" << c.dim << "xbf16>";
+  const char *read = " {kernel.access = #kernel.access<read>}";
+  text << "kernel.func @k(%q: " << q.str() << read << ", %k: " << k.str() << read
+       << ", %v: " << v.str() << read << ", %o: " << q.str()
+       << " {kernel.access = #kernel.access<write>}, %r: memref<?xi32>" << read
+       << ", %l: memref<?xi32>" << read << ", %s: memref<?xi32>" << read << ", %p: memref<?x"
+       << tableWidth << "xi32>" << read << ") grid affine_map<()[T, B, Q, S, R] -> (" << c.kvHeads
+       << " * (T floordiv " << c.queryTile
+       << " + B))> attributes {launch = #kernel.launch<threads = " << c.threads
+       << ", shared = 166912>} {\n kernel.grid %j {\n kernel.attention block %j q(%q : " << q.str()
+       << ") k(%k : " << k.str() << ") v(%v : " << v.str() << ") out(%o : " << q.str()
+       << ") batch(%r, %l, %s, %p : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x"
+       << tableWidth << "xi32>) query_tile " << c.queryTile << " window " << c.window
+       << " scale 0.5 paging <page = 16, ring = " << c.ring
+       << "> accumulate f32 {gpu_tile = #kernel.flash<keys = " << c.keys
+       << ", stages = " << c.stages << ">}\n }\n kernel.return\n}\n";
+  return text.str();
+}
+
+/// Inputs of a step in device memory; caches hold NaN except where a key is visible.
+struct Step {
+  Step(const Case &c, const Batch &batch) : c(c), batch(batch) {
+    std::vector<int32_t> rowStarts = {0}, seqLens, slots, table;
+    int64_t pages = 0;
+    for (size_t b = 0; b < batch.size(); ++b) {
+      rowStarts.push_back(rowStarts.back() + static_cast<int32_t>(batch[b].first));
+      seqLens.push_back(static_cast<int32_t>(batch[b].second));
+      slots.push_back(static_cast<int32_t>(batch.size() - 1 - b));
+      for (int64_t i = 0; i < tableWidth; ++i)
+        table.push_back(i * page < batch[b].second ? static_cast<int32_t>(pages++) : -1);
+      longest = std::max(longest, batch[b].first);
+      longestSeq = std::max(longestSeq, batch[b].second);
+    }
+    if (c.ring)
+      pages = c.ring * static_cast<int64_t>(batch.size());
+    tokens = rowStarts.back();
+    auto cacheSize = static_cast<size_t>(pages * c.kvHeads * page * c.dim);
+    keys = memory.allocate<uint16_t>(cacheSize, "k", true);
+    values = memory.allocate<uint16_t>(cacheSize, "v", true);
+    queryValues = randomValues(static_cast<size_t>(tokens * c.heads * c.dim), 5);
+    auto bf16Queries = toBf16(queryValues);
+    for (size_t i = 0; i < queryValues.size(); ++i)
+      queryValues[i] = c.f32 ? queryValues[i] : bf16ToF32(bf16Queries[i]);
+    void *q = c.f32 ? static_cast<void *>(memory.copyOf(queryValues, "q"))
+                    : static_cast<void *>(memory.copyOf(bf16Queries, "q"));
+    out = c.f32 ? static_cast<void *>(memory.allocate<float>(queryValues.size(), "out"))
+                : static_cast<void *>(memory.allocate<uint16_t>(queryValues.size(), "out"));
+    this->table = table;
+    this->slots = slots;
+    for (size_t b = 0; b < batch.size(); ++b)
+      fill(b);
+    arguments = {q,
+                 keys,
+                 values,
+                 out,
+                 memory.copyOf(rowStarts, "row_starts"),
+                 memory.copyOf(seqLens, "seq_lens"),
+                 memory.copyOf(slots, "slots"),
+                 memory.copyOf(table, "page_table")};
+  }
+
+  int64_t physical(size_t b, int64_t position) const {
+    int64_t number = position / page;
+    return c.ring ? slots[b] * c.ring + number % c.ring
+                  : table[b * tableWidth + static_cast<size_t>(number)];
+  }
+  size_t keyAt(size_t b, int64_t position, int64_t head, int64_t d) const {
+    return static_cast<size_t>(((physical(b, position) * c.kvHeads + head) * c.dim + d) * page +
+                               position % page);
+  }
+  size_t valueAt(size_t b, int64_t position, int64_t head, int64_t d) const {
+    return static_cast<size_t>(
+        ((physical(b, position) * c.kvHeads + head) * page + position % page) * c.dim + d);
+  }
+  int64_t firstVisible(int64_t position) const {
+    return c.window ? std::max<int64_t>(position - c.window + 1, 0) : 0;
+  }
+
+  void fill(size_t b) {
+    auto [fresh, length] = batch[b];
+    std::mt19937 generator(static_cast<uint32_t>(b) + 17);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (int64_t p = firstVisible(length - fresh); p < length; ++p)
+      for (int64_t head = 0; head < c.kvHeads; ++head)
+        for (int64_t d = 0; d < c.dim; ++d) {
+          keys[keyAt(b, p, head, d)] = f32ToBf16(uniform(generator));
+          values[valueAt(b, p, head, d)] = f32ToBf16(uniform(generator));
+        }
+  }
+
+  void expectRight() const {
+    int64_t token = 0;
+    for (size_t b = 0; b < batch.size(); ++b)
+      for (int64_t i = 0; i < batch[b].first; ++i, ++token)
+        for (int64_t head = 0; head < c.heads; ++head)
+          expectRow(b, batch[b].second - batch[b].first + i, token, head);
+  }
+
+  void expectRow(size_t b, int64_t position, int64_t token, int64_t head) const {
+    const float *q = queryValues.data() + (token * c.heads + head) * c.dim;
+    int64_t kvHead = head / (c.heads / c.kvHeads), first = firstVisible(position);
+    std::vector<double> weights;
+    double highest = -INFINITY, sum = 0;
+    for (int64_t p = first; p <= position; ++p) {
+      double score = 0;
+      for (int64_t d = 0; d < c.dim; ++d) {
+        double element = c.f32 ? double(bf16ToF32(f32ToBf16(q[d]))) : double(q[d]);
+        score += element * double(bf16ToF32(keys[keyAt(b, p, kvHead, d)]));
+      }
+      weights.push_back(0.5 * score);
+      highest = std::max(highest, weights.back());
+    }
+    for (double &weight : weights)
+      sum += weight = std::exp(weight - highest);
+    for (int64_t d = 0; d < c.dim; ++d) {
+      double want = 0, magnitude = 0;
+      for (int64_t p = first; p <= position; ++p) {
+        double part = weights[static_cast<size_t>(p - first)] / sum *
+                      double(bf16ToF32(values[valueAt(b, p, kvHead, d)]));
+        want += part;
+        magnitude += std::fabs(part);
+      }
+      auto at = static_cast<size_t>((token * c.heads + head) * c.dim + d);
+      double got = c.f32 ? double(static_cast<float *>(out)[at])
+                         : double(bf16ToF32(static_cast<uint16_t *>(out)[at]));
+      // Probabilities are rounded to bf16 once, and so is the sum that they are divided by.
+      ASSERT_LE(std::fabs(got - want), magnitude * 0x1p-8 + std::fabs(want) * 0x1p-8 + 1e-5)
+          << "sequence " << b << " position " << position << " head " << head << " d " << d;
+    }
+  }
+
+  Case c;
+  Batch batch;
+  DeviceMemory memory;
+  std::vector<float> queryValues;
+  std::vector<int32_t> table, slots;
+  uint16_t *keys = nullptr, *values = nullptr;
+  void *out = nullptr;
+  int64_t tokens = 0, longest = 0, longestSeq = 0;
+  std::vector<void *> arguments;
+};
+
+void check(const Case &c, const std::vector<Batch> &batches, bool allModes = false) {
+  GpuKernel kernel(kernelText(c));
+  for (const Batch &batch : batches)
+    for (Mode mode : modes(allModes)) {
+      SCOPED_TRACE(testing::Message() << "first sequence " << batch[0].first << " of "
+                                      << batch[0].second << ", order " << int(mode.order));
+      Step step(c, batch);
+      auto sequences = static_cast<int64_t>(batch.size());
+      int64_t blocks = c.kvHeads * (step.tokens / c.queryTile + sequences);
+      kernel.run(step.memory, step.arguments,
+                 {step.tokens, sequences, step.longest, step.longestSeq, 1},
+                 static_cast<uint32_t>(blocks + 1), mode);
+      if (!testing::Test::HasFailure())
+        step.expectRight();
+      if (testing::Test::HasFailure())
+        return;
+    }
+}
+
+TEST(GpuAttention, DecodesInEveryMode) {
+  check({8, 2, 64, 1, 0, 0, 64, 2, 128}, {{{1, 70}, {1, 3}}}, true);
+}
+
+TEST(GpuAttention, DecodesAtEveryLength) {
+  check({4, 2, 32, 1, 0, 0, 32, 2, 128},
+        {{{1, 1}}, {{1, 15}, {1, 16}, {1, 17}}, {{1, 31}, {1, 32}, {1, 33}}, {{1, 200}}});
+}
+
+TEST(GpuAttention, SeesTheWindowOfARing) {
+  check({4, 2, 32, 1, 64, 5, 32, 1, 128},
+        {{{1, 1}, {1, 63}, {1, 64}, {1, 65}}, {{1, 80}, {1, 81}, {1, 143}, {1, 500}}});
+}
+
+TEST(GpuAttention, PrefillsRaggedRows) {
+  check({4, 2, 32, 16, 0, 0, 64, 1, 128}, {{{5, 5}, {17, 40}, {1, 33}, {16, 16}}});
+  check({4, 1, 64, 8, 64, 8, 32, 2, 128}, {{{40, 40}, {3, 100}}, {{1, 64}, {20, 200}}}, true);
+}
+
+TEST(GpuAttention, HasHeadsOf256And512) {
+  check({4, 2, 256, 1, 0, 0, 64, 2, 128}, {{{1, 100}}});
+  check({8, 1, 512, 1, 0, 0, 32, 1, 256}, {{{1, 40}}});
+  check({2, 1, 256, 16, 64, 8, 32, 2, 256}, {{{20, 90}}});
+}
+
+TEST(GpuAttention, HandlesSmallHeadsAndF32) {
+  check({4, 2, 16, 1, 0, 0, 16, 3, 64}, {{{1, 20}}});
+  check({6, 2, 48, 4, 0, 0, 32, 2, 128, true}, {{{9, 30}, {1, 7}}});
+}
+
+} // namespace
+} // namespace gemma::test
