@@ -46,6 +46,9 @@ Expected<ModuleLayout> layoutModule(const ptx::Module &ptx, llvm::Module &ir,
       bool constant = variable.space == ptx::Variable::Const;
       auto *global = new llvm::GlobalVariable(
           ir, data->getType(), constant, llvm::GlobalValue::ExternalLinkage, data, variable.name);
+      // Seen from outside, yet used from inside without a relocation.
+      global->setVisibility(llvm::GlobalValue::ProtectedVisibility);
+      global->setDSOLocal(true);
       global->setAlignment(llvm::Align(std::max<uint64_t>(variable.align, 16)));
       layout.globals[variable.name] = global;
       description["globals"].push_back(

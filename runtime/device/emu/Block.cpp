@@ -92,6 +92,7 @@ void Block::run(uint64_t linear) {
     thread.open.clear();
     thread.groups.clear();
     thread.bytesInFlight = 0;
+    thread.atomics = 0;
     thread.waits = 0;
     thread.clock.reset(blockNumber, i, threadCount);
     stacks.assign(i, thread.fiber);
@@ -179,7 +180,7 @@ void Block::leave(Thread &thread) {
 
 void Block::suspend(Thread &thread, uint32_t site) {
   thread.waitSite = site;
-  if (pendingCopies && launch.options.asyncMode == AsyncMode::Random)
+  if (pendingCopies && launch.options.asyncMode == AsyncMode::Random && random() % 8 == 0)
     landSome();
   if (launch.stopped.load(std::memory_order_relaxed))
     leave(thread);
@@ -261,14 +262,18 @@ void Block::outOfBudget(Thread &thread) {
   if (launch.stopped.load(std::memory_order_relaxed))
     leave(thread);
   // It may be waiting in a loop for something that another thread will write.
-  if (!ready.empty()) {
+  letOthersRun(thread, Findings::noSite);
+}
+
+void Block::letOthersRun(Thread &thread, uint32_t site) {
+  if (ready.empty())
+    return;
+  // Behind all others in the order in which they are taken.
+  if (launch.options.order == Order::Forward)
+    ready.push_back(&thread);
+  else
     ready.push_front(&thread);
-    if (launch.options.order == Order::Forward) {
-      ready.pop_front();
-      ready.push_back(&thread);
-    }
-    suspend(thread, Findings::noSite);
-  }
+  suspend(thread, site);
 }
 
 uint32_t Block::barrier(Thread &thread, uint32_t kind, uint32_t id, uint32_t count,

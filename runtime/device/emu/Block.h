@@ -73,6 +73,7 @@ struct Thread : EmuThread {
   uint64_t in[3] = {};
   uint32_t out = 0;
   // Asynchronous copies.
+  uint32_t atomics = 0; ///< carried out, see Block::letOthersRun
   std::vector<AsyncCopy> open;
   std::deque<std::vector<AsyncCopy>> groups;
   uint64_t bytesInFlight = 0;
@@ -139,6 +140,8 @@ private:
   void threadEnds(Thread &thread);
   void makeReady(Thread &thread) { ready.push_back(&thread); }
   Thread *takeReady();
+  /// Lets the other ready threads run for a while.
+  void letOthersRun(Thread &thread, uint32_t site);
   /// Lets others run until somebody makes this thread ready.
   void suspend(Thread &thread, uint32_t site);
   void change(Fiber &from, Thread &to, bool ends);
@@ -147,12 +150,15 @@ private:
   void completeBarrier(Thread &last, Barrier &barrier, uint32_t site);
   void completeGroup(Warp &warp, size_t index, Thread *last);
 
+  /// Checks and counts a load or store wherever its address points.
+  void touch(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
+             uint32_t site);
   bool sharedAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
                     uint32_t site);
   bool globalAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
                     uint32_t site, bool aligned = true);
   void orderedAccess(Thread &thread, uint64_t address, uint32_t kind);
-  std::vector<Snapshot> &syncAt(uint64_t address);
+  SyncPoint &syncAt(uint64_t address);
   std::string nearest(uint64_t address) const;
   void checkAlignment(Thread &thread, uint64_t address, uint32_t bytes, uint32_t site);
   friend struct WarpInstructions;
@@ -160,7 +166,7 @@ private:
   void landSome();
 
   static constexpr uint64_t windowBytes = 256 << 10;
-  static constexpr int64_t slice = 100000; ///< instructions between looks at the budget
+  static constexpr int64_t slice = 20000; ///< instructions between looks at the budget
 
   LaunchState &launch;
   std::mt19937_64 random;

@@ -20,10 +20,16 @@ void Block::checkAlignment(Thread &thread, uint64_t address, uint32_t bytes, uin
 }
 
 void Block::access(Thread &thread, uint64_t address, uint32_t bytes, uint32_t kind, uint32_t site) {
-  bool write = kind & EmuAccessWrite, strong = kind & EmuAccessStrong;
-  if (kind & (EmuAccessAcquire | EmuAccessRelease))
+  if (kind & EmuAccessStrong)
     orderedAccess(thread, address, kind);
-  if ((kind & EmuAccessShared) || inSharedWindow(address)) {
+  if ((kind & EmuAccessShared) && !inSharedWindow(address))
+    sharedAccess(thread, address, bytes, kind & EmuAccessWrite, false, site);
+  touch(thread, address, bytes, kind & EmuAccessWrite, kind & EmuAccessStrong, site);
+}
+
+void Block::touch(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
+                  uint32_t site) {
+  if (inSharedWindow(address)) {
     if (sharedAccess(thread, address, bytes, write, strong, site) && launch.options.counters)
       memoryCounters.access(thread.warp, thread.lane, thread.owner->live,
                             site - launch.kernel.firstSite, MemoryCounters::Shared, write, address,
@@ -258,20 +264,29 @@ void Block::copyWait(Thread &thread, uint32_t allowed, uint32_t site) {
 
 // Order.
 
-std::vector<Snapshot> &Block::syncAt(uint64_t address) {
+SyncPoint &Block::syncAt(uint64_t address) {
   return inSharedWindow(address) ? shadow.sync[address] : launch.globalShadow->sync[address];
 }
 
-/// ld.acquire, st.release and what they order.
+/// What strong loads and stores order: acquire and release by themselves, relaxed ones together
+/// with the fence after the load or before the store.
 void Block::orderedAccess(Thread &thread, uint64_t address, uint32_t kind) {
   if (!launch.options.checkRaces)
     return;
   std::lock_guard lock(launch.globalShadow->syncMutex);
-  std::vector<Snapshot> &sync = syncAt(address);
+  SyncPoint &sync = syncAt(address);
+  ThreadClock &clock = thread.clock;
+  if (kind & EmuAccessWrite) {
+    if (kind & EmuAccessRelease)
+      sync.add(clock.release(true));
+    else if (clock.released)
+      sync.add(*clock.released);
+    return;
+  }
   if (kind & EmuAccessAcquire)
-    thread.clock.acquire(sync, true);
-  if (kind & EmuAccessRelease)
-    sync.assign(1, thread.clock.release(true));
+    clock.acquire(sync, true);
+  else
+    clock.acquired.add(sync);
 }
 
 void Block::fence(Thread &thread, uint32_t scope, uint32_t) {
@@ -336,22 +351,25 @@ static uint64_t update(uint32_t kind, uint64_t address, uint64_t a, uint64_t b) 
 uint64_t Block::atomic(Thread &thread, uint32_t op, uint64_t address, uint64_t a, uint64_t b,
                        uint32_t site) {
   uint32_t type = op & EmuAtomicTypeMask, kind = op & EmuAtomicKindMask;
+  // Threads that try again and again must not keep the one away that they wait for.
+  if (++thread.atomics % 4 == 0)
+    letOthersRun(thread, site);
   bool wide = type == EmuAtomicU64 || type == EmuAtomicS64 || type == EmuAtomicF64;
   if (launch.options.checkBounds || launch.options.checkRaces)
-    access(thread, address, wide ? 8 : 4, EmuAccessWrite | EmuAccessStrong, site);
+    touch(thread, address, wide ? 8 : 4, true, true, site);
   std::unique_lock lock(launch.globalShadow->syncMutex);
   if (launch.options.checkRaces) {
     bool device = (op >> EmuAtomicScopeShift & 3) != EmuScopeBlock;
     ThreadClock &clock = thread.clock;
-    std::vector<Snapshot> &sync = syncAt(address);
+    SyncPoint &sync = syncAt(address);
     if (op & EmuAtomicAcquire)
       clock.acquire(sync, device);
     else
-      clock.acquired.insert(clock.acquired.end(), sync.begin(), sync.end());
+      clock.acquired.add(sync);
     if (op & EmuAtomicRelease)
-      sync.push_back(clock.release(device));
+      sync.add(clock.release(device));
     else if (clock.released)
-      sync.push_back(*clock.released);
+      sync.add(*clock.released);
   }
   switch (type) {
   case EmuAtomicU32:

@@ -37,35 +37,44 @@ bool ThreadClock::knowsForeign(uint32_t otherBlock, uint32_t otherThread, uint32
 
 Snapshot ThreadClock::release(bool device) { return {known, block, thread, now++, device}; }
 
-void ThreadClock::acquire(const std::vector<Snapshot> &snapshots, bool device) {
-  if (snapshots.empty())
-    return;
-  auto joined = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
-  joined->clocks.resize(threads);
-  for (const Snapshot &snapshot : snapshots) {
-    if (snapshot.block == block) {
-      if (snapshot.known)
-        joined->join(*snapshot.known);
-      joined->clocks[snapshot.thread] = std::max(joined->clocks[snapshot.thread], snapshot.clock);
+void ThreadClock::acquire(const SyncPoint &point, bool device) {
+  std::shared_ptr<Knowledge> joined;
+  for (const auto &[thread, snapshot] : point.snapshots()) {
+    bool foreign = snapshot.block != block;
+    if ((foreign && !(device && snapshot.device)) ||
+        knows(snapshot.block, snapshot.thread, snapshot.clock))
       continue;
+    if (!joined) {
+      joined = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
+      joined->clocks.resize(threads);
     }
-    if (!device || !snapshot.device)
-      continue;
-    std::vector<uint32_t> theirs =
-        snapshot.known ? snapshot.known->clocks : std::vector<uint32_t>();
-    if (theirs.size() <= snapshot.thread)
-      theirs.resize(snapshot.thread + 1);
-    theirs[snapshot.thread] = std::max(theirs[snapshot.thread], snapshot.clock);
-    joined->joinForeign(snapshot.block, theirs);
-    if (snapshot.known)
-      for (const auto &[other, clocks] : snapshot.known->foreign) {
-        if (other == block)
-          maximise(joined->clocks, *clocks);
-        else
-          joined->joinForeign(other, *clocks);
-      }
+    joinSnapshot(*joined, snapshot, foreign);
   }
-  known = std::move(joined);
+  if (joined)
+    known = std::move(joined);
+}
+
+void ThreadClock::joinSnapshot(Knowledge &joined, const Snapshot &snapshot, bool foreign) const {
+  if (!foreign) {
+    if (snapshot.known)
+      joined.join(*snapshot.known);
+    uint32_t &clock = joined.clocks[snapshot.thread];
+    clock = std::max(clock, snapshot.clock);
+    return;
+  }
+  std::vector<uint32_t> theirs = snapshot.known ? snapshot.known->clocks : std::vector<uint32_t>();
+  if (theirs.size() <= snapshot.thread)
+    theirs.resize(snapshot.thread + 1);
+  theirs[snapshot.thread] = std::max(theirs[snapshot.thread], snapshot.clock);
+  joined.joinForeign(snapshot.block, theirs);
+  if (!snapshot.known)
+    return;
+  for (const auto &[other, clocks] : snapshot.known->foreign) {
+    if (other == block)
+      maximise(joined.clocks, *clocks);
+    else
+      joined.joinForeign(other, *clocks);
+  }
 }
 
 void synchronise(const std::vector<ThreadClock *> &clocks) {

@@ -33,6 +33,23 @@ struct Snapshot {
   bool device = false; ///< orders threads of other blocks too
 };
 
+/// The last release of each thread at one address; a later one of a thread includes its earlier.
+class SyncPoint {
+public:
+  void add(const Snapshot &snapshot) {
+    latest[uint64_t(snapshot.block) << 16 | snapshot.thread] = snapshot;
+  }
+  void add(const SyncPoint &other) {
+    for (const auto &[thread, snapshot] : other.latest)
+      latest[thread] = snapshot;
+  }
+  void clear() { latest.clear(); }
+  const std::map<uint64_t, Snapshot> &snapshots() const { return latest; }
+
+private:
+  std::map<uint64_t, Snapshot> latest;
+};
+
 class ThreadClock {
 public:
   void reset(uint32_t blockNumber, uint32_t threadNumber, uint32_t threadsOfBlock) {
@@ -54,7 +71,7 @@ public:
 
   /// Everything so far is ordered before what follows an acquire of the result.
   Snapshot release(bool device);
-  void acquire(const std::vector<Snapshot> &snapshots, bool device);
+  void acquire(const SyncPoint &point, bool device);
 
   uint32_t block = 0, thread = 0, threads = 0;
   uint32_t now = 1;
@@ -62,9 +79,10 @@ public:
   /// Of the last fence: what a relaxed atomic after it publishes.
   std::shared_ptr<const Snapshot> released;
   /// Read by relaxed atomics, in force from the next fence on.
-  std::vector<Snapshot> acquired;
+  SyncPoint acquired;
 
 private:
+  void joinSnapshot(Knowledge &joined, const Snapshot &snapshot, bool foreign) const;
   bool knowsForeign(uint32_t otherBlock, uint32_t otherThread, uint32_t clock) const;
 };
 
@@ -131,7 +149,7 @@ public:
     return result;
   }
   /// What was released at an address.
-  std::map<uint64_t, std::vector<Snapshot>> sync;
+  std::map<uint64_t, SyncPoint> sync;
 
 private:
   std::vector<ShadowChunk> chunks;
@@ -150,7 +168,7 @@ public:
 
   /// Guards `sync`. Held while an atomic is carried out.
   std::mutex syncMutex;
-  std::map<uint64_t, std::vector<Snapshot>> sync;
+  std::map<uint64_t, SyncPoint> sync;
 
 private:
   static constexpr unsigned shards = 64;

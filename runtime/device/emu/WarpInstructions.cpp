@@ -245,7 +245,9 @@ uint32_t onRedux(EmuThread *t, uint32_t op, uint32_t value, uint32_t mask, uint3
   self(t).in[0] = pack(value, op);
   return together(t, KeyRedux | op << 8, mask, site, WarpInstructions::redux);
 }
-uint32_t onActiveMask(EmuThread *t) { return self(t).owner->live; }
+/// Which lanes happen to run together is nobody's promise: here each runs alone, so code that takes
+/// the mask for the whole warp is wrong here too.
+uint32_t onActiveMask(EmuThread *t) { return 1u << t->lane; }
 void onLoadMatrix(EmuThread *t, uint64_t address, uint32_t count, uint32_t transposed,
                   uint32_t site) {
   self(t).in[0] = address;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -103,5 +104,45 @@ inline std::vector<Mode> allModes() {
       modes.push_back({order, async, 7 + modes.size()});
   return modes;
 }
+
+/// A kernel `k` around `body`. It has registers %p, %h, %r, %d (.pred, 16, 32, 64 bits), %f, and in
+/// %r0 the thread's number in its block, in %d0 the address of element `thread` of `in`, in %d1
+/// that of `out` (64-bit elements, counted over all blocks), in %d2 and %d3 those arrays' starts.
+inline std::string smallKernel(const std::string &body, const std::string &moduleVariables = "") {
+  return ".version 7.8\n.target sm_80\n.address_size 64\n" + moduleVariables +
+         "\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
+         ".reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<64>; .reg .b64 %d<64>;\n"
+         ".reg .f32 %f<16>;\n"
+         "ld.param.u64 %d2, [in]; ld.param.u64 %d3, [out];\n"
+         "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x;\n"
+         "mad.lo.u32 %r1, %r1, %r2, %r0; mul.wide.u32 %d1, %r1, 8;\n"
+         "add.s64 %d0, %d2, %d1; add.s64 %d1, %d3, %d1;\n" +
+         body + "\nret;\n}\n";
+}
+
+/// Runs a small kernel over `in` (shorter inputs are repeated) and keeps what it left in `out`.
+struct SmallRun {
+  SmallRun(const std::string &text, uint32_t threads, std::vector<uint64_t> in = {0},
+           uint32_t blocks = 1, LaunchOptions options = {}, uint32_t dynamicShared = 0) {
+    size_t count = size_t(threads) * blocks;
+    GlobalMemory memory;
+    Buffer<uint64_t> input(memory, count, "in"), output(memory, count, "out");
+    for (size_t i = 0; i < count; ++i) {
+      input[i] = in[i % in.size()];
+      output[i] = 0;
+    }
+    ParamBuilder params;
+    params.add(input.data).add(output.data);
+    Expected<LaunchReport> got = launch(moduleOf(text), "k", {blocks, 1, 1}, {threads, 1, 1},
+                                        dynamicShared, params.bytes(), memory, pool(), options);
+    EXPECT_TRUE(got.ok()) << got.error().message;
+    if (got.ok())
+      report = std::move(*got);
+    out.assign(output.data, output.data + count);
+  }
+  uint64_t operator[](size_t i) const { return out[i]; }
+  LaunchReport report;
+  std::vector<uint64_t> out;
+};
 
 } // namespace gemma::emu::test
