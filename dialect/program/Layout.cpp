@@ -18,13 +18,28 @@ MemRefType packedType(RankedTensorType logical, LayoutAttr layout) {
   auto columns = static_cast<uint64_t>(logical.getDimSize(1));
   if (rows % interleave != 0)
     return {};
-  auto panels = interleave * llvm::divideCeil(rows / interleave, static_cast<uint64_t>(panel));
-  SmallVector<int64_t> shape = {
-      static_cast<int64_t>(panels),
-      static_cast<int64_t>(llvm::divideCeil(columns, static_cast<uint64_t>(kpack))), panel};
+  auto panels = static_cast<int64_t>(
+      interleave * llvm::divideCeil(rows / interleave, static_cast<uint64_t>(panel)));
+  auto groups = static_cast<int64_t>(llvm::divideCeil(columns, static_cast<uint64_t>(kpack)));
+  if (panel == 8)
+    return MemRefType::get({groups, panels, panel, kpack}, element);
+  SmallVector<int64_t> shape = {panels, groups, panel};
   if (kpack > 1)
     shape.push_back(kpack);
   return MemRefType::get(shape, element);
+}
+
+SmallVector<AffineExpr> packedIndices(LayoutAttr layout, AffineExpr row, AffineExpr k) {
+  assert(layout.getInterleave() == 1 && "rows of two halves");
+  int64_t panel = layout.getPanel(), kpack = layout.getKpack();
+  if (panel == 0)
+    return {row, k};
+  if (panel == 8)
+    return {k.floorDiv(kpack), row.floorDiv(panel), row % panel, k % kpack};
+  SmallVector<AffineExpr> indices = {row.floorDiv(panel), k.floorDiv(kpack), row % panel};
+  if (kpack > 1)
+    indices.push_back(k % kpack);
+  return indices;
 }
 
 } // namespace gemma::program

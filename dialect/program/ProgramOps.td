@@ -34,13 +34,19 @@ def Program_LayoutAttr : AttrDef<Program_Dialect, "Layout"> {
   let mnemonic = "layout";
   let summary = "how the packer lays a weight out";
   let description = [{
-    `#program.layout<plain>`-like struct: `panel = 16, kpack = 2, interleave = 2` packs rows in panels of
-    16 with 2 consecutive k side by side; interleave = 2 alternates panels of the first and the second
-    half of the rows (gate, up). panel = 0 keeps the row-major order. See dialect/program/Layout.h.
+    Three families, of which dialect/program/Layout.h gives the memrefs:
+    - `panel = 0`: the row-major order;
+    - `panel = 16`, for vector units: panels of 16 rows with `kpack` consecutive k side by side;
+    - `panel = 8, kpack = 64`, for tensor cores: k blocks of 64, in each of them panels of 8 rows, a
+      row's eight chunks of 8 elements swizzled (chunk c of row r lies at place c xor r), so that any
+      8·n rows of a k block are one contiguous copy which `ldmatrix` and `wgmma` read without bank
+      conflicts.
+
+    interleave = 2 alternates panels of the first and the second half of the rows (gate, up).
 
     Constraints:
-    - (`layout_c1`) `panel` is 0 or 16
-    - (`layout_c2`) `kpack` is 1 or 2; 1 without panels
+    - (`layout_c1`) `panel` is 0, 8 or 16
+    - (`layout_c2`) `kpack` is 1 without panels, 64 with panels of 8, 1 or 2 with panels of 16
     - (`layout_c3`) `interleave` is 1 or 2; 1 without panels
   }];
   let parameters = (ins "int64_t":$panel, "int64_t":$kpack, "int64_t":$interleave);

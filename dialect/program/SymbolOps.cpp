@@ -13,11 +13,13 @@ static bool isStorageType(Type type) {
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t panel,
                                  int64_t kpack, int64_t interleave) {
   // layout_c1
-  if (panel != 0 && panel != 16)
-    return emitError() << "expected panel 0 or 16, got " << panel;
+  if (panel != 0 && panel != 8 && panel != 16)
+    return emitError() << "expected panel 0, 8 or 16, got " << panel;
   // layout_c2
-  if (kpack != 1 && (kpack != 2 || panel == 0))
-    return emitError() << "expected kpack 1" << (panel ? " or 2" : "") << ", got " << kpack;
+  bool fits = panel == 8 ? kpack == 64 : kpack == 1 || (kpack == 2 && panel == 16);
+  if (!fits)
+    return emitError() << "expected kpack " << (panel == 8 ? "64" : panel == 16 ? "1 or 2" : "1")
+                       << " with panel " << panel << ", got " << kpack;
   // layout_c3
   if (interleave != 1 && (interleave != 2 || panel == 0))
     return emitError() << "expected interleave 1" << (panel ? " or 2" : "") << ", got "

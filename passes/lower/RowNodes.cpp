@@ -1,4 +1,5 @@
 // Row nodes: one gemma op -> one kernel.rows whose body is the op's formula.
+#include "dialect/program/Layout.h"
 #include "passes/lower/GroupLowering.h"
 #include "passes/lower/RowMath.h"
 #include "passes/lower/Storage.h"
@@ -131,15 +132,10 @@ LogicalResult GroupLowering::lowerRowNode(Operation *op) {
 void GroupLowering::lowerEmbed(ir::EmbedOp op) {
   extents[op.getY()] = kernel::Extent::T;
   Value table = memory.weight(op.getWeight());
-  auto type = cast<MemRefType>(table.getType());
+  auto weight = memory.module.lookupSymbol<program::WeightOp>(op.getWeight());
   AffineExpr e = expressions.getAffineDimExpr(2), token = expressions.getAffineDimExpr(3);
-  SmallVector<AffineExpr> indices = {token, e};
-  if (type.getRank() >= 3) { // the tied head's panels
-    int64_t panel = type.getDimSize(2), kpack = type.getRank() == 4 ? type.getDimSize(3) : 1;
-    indices = {token.floorDiv(panel), e.floorDiv(kpack), token % panel};
-    if (kpack > 1)
-      indices.push_back(e % kpack);
-  }
+  // A tied head's table is in panels.
+  SmallVector<AffineExpr> indices = program::packedIndices(*weight.getLayout(), token, e);
   int64_t n = width(op.getY());
   double mul = op.getMul().convertToDouble();
   RowInput row{{assembler.argument(table, kernel::Access::Read), indices},

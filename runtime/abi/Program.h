@@ -57,7 +57,7 @@ struct WeightRecipe {
   std::vector<std::string> sources;
   std::vector<int64_t> shape; ///< logical shape, [N, K] or [N]
   ScalarType storage = ScalarType::F32;
-  int64_t panel = 0;      ///< rows of a panel; 0: plain row-major
+  int64_t panel = 0;      ///< rows of a panel: 0 (plain row-major), 8 (tensor cores) or 16
   int64_t kpack = 1;      ///< consecutive k kept side by side within a panel
   int64_t interleave = 1; ///< 2: panels alternate between the first and second half of the rows
   uint64_t bytes = 0;     ///< of the packed weight

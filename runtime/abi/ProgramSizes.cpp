@@ -1,5 +1,7 @@
 #include "runtime/abi/ProgramSizes.h"
 
+#include "runtime/abi/KernelAbi.h"
+
 namespace gemma {
 
 static constexpr uint64_t maxBytes = uint64_t(INT64_MAX);
@@ -44,12 +46,15 @@ std::optional<uint64_t> packedBytes(const WeightRecipe &recipe) {
       return std::nullopt;
     return mulBytes(mulBytes(rows, columns), width);
   }
-  if (recipe.panel != 16 || recipe.shape.size() != 2 || recipe.kpack < 1 || recipe.kpack > 2 ||
-      recipe.interleave < 1 || recipe.interleave > 2 || rows % uint64_t(recipe.interleave) != 0)
+  bool known = recipe.panel == 8    ? recipe.kpack == 64
+               : recipe.panel == 16 ? recipe.kpack == 1 || recipe.kpack == 2
+                                    : false;
+  if (!known || recipe.shape.size() != 2 || recipe.interleave < 1 || recipe.interleave > 2 ||
+      rows % uint64_t(recipe.interleave) != 0)
     return std::nullopt;
   uint64_t parts = uint64_t(recipe.interleave), kpack = uint64_t(recipe.kpack);
-  uint64_t panels = parts * ceilDiv(rows / parts, 16);
-  return mulBytes(mulBytes(mulBytes(panels, 16 * width), ceilDiv(columns, kpack)), kpack);
+  uint64_t panel = uint64_t(recipe.panel), panels = parts * ceilDiv(rows / parts, panel);
+  return mulBytes(mulBytes(mulBytes(panels, panel * width), ceilDiv(columns, kpack)), kpack);
 }
 
 std::optional<uint64_t> lanePageBytes(const CachePlan &cache) {
@@ -82,11 +87,11 @@ std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimit
 
 static constexpr std::string_view inputNames[stepInputCount] = {
     "tokens",   "positions", "ring_pages", "pages",     "row_starts",
-    "seq_lens", "slots",     "page_table", "logit_rows"};
+    "seq_lens", "slots",     "page_table", "logit_rows", ""};
 
 std::optional<StepInput> stepInputFromName(std::string_view name) {
   for (size_t i = 0; i < stepInputCount; ++i)
-    if (inputNames[i] == name)
+    if (inputNames[i] == name && StepInput(i) != StepInput::Sizes)
       return StepInput(i);
   return std::nullopt;
 }
@@ -110,6 +115,8 @@ int64_t stepInputEntries(StepInput input, const Program &program) {
     return limits.maxBatch * program.pagesPerSequence();
   case StepInput::LogitRows:
     return limits.maxLogitRows;
+  case StepInput::Sizes:
+    return sizeof(GemmaSizes) / 4;
   }
   return 0;
 }

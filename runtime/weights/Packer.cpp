@@ -51,23 +51,25 @@ public:
   RowWriter(const WeightRecipe &recipe, const std::vector<Source> &sources, int64_t columns,
             std::byte *out)
       : recipe(recipe), sources(sources), rows(recipe.shape[0]), columns(columns),
-        out(reinterpret_cast<Elem *>(out)) {}
+        panelRows(recipe.panel ? recipe.panel : 16), out(reinterpret_cast<Elem *>(out)) {}
 
   /// Units of work: panels, or blocks of 16 rows.
   int64_t units() const {
     int64_t parts = recipe.interleave;
-    return parts * ((rows / parts + 15) / 16);
+    return parts * ((rows / parts + panelRows - 1) / panelRows);
   }
 
   void run(int64_t unit) {
     row.resize(size_t(columns));
     int64_t parts = recipe.interleave, partRows = rows / parts;
-    int64_t first = unit / parts * 16, begin = unit % parts * partRows + first;
-    int64_t count = std::min<int64_t>(16, partRows - first);
+    int64_t first = unit / parts * panelRows, begin = unit % parts * partRows + first;
+    int64_t count = std::min(panelRows, partRows - first);
     for (int64_t r = 0; r < count; ++r) {
       read(begin + r);
       if (recipe.panel == 0)
         writeRow(begin + r);
+      else if (recipe.panel == 8)
+        writeTileRow(unit, r);
       else
         writePanelRow(unit, r);
     }
@@ -96,9 +98,17 @@ private:
       store(row[size_t(k)], to[k / kpack * 16 * kpack + k % kpack]);
   }
 
+  /// [K/64][panels][8][64] with swizzled chunks, of whose panel this is row r.
+  void writeTileRow(int64_t panel, int64_t r) {
+    for (int64_t k = 0; k < columns; ++k) {
+      int64_t chunk = (k % 64 / 8) ^ r;
+      store(row[size_t(k)], out[((k / 64 * units() + panel) * 8 + r) * 64 + chunk * 8 + k % 8]);
+    }
+  }
+
   const WeightRecipe &recipe;
   const std::vector<Source> &sources;
-  int64_t rows, columns;
+  int64_t rows, columns, panelRows;
   Elem *out;
   std::vector<Wide> row;
 };

@@ -57,9 +57,15 @@ protected:
         int64_t at = n * columns + k;
         if (recipe.panel) {
           int64_t part = n / (rows / parts), m = n % (rows / parts);
-          int64_t panel = m / 16 * parts + part;
-          at = ((panel * ((columns + kpack - 1) / kpack) + k / kpack) * 16 + m % 16) * kpack +
-               k % kpack;
+          int64_t panel = m / recipe.panel * parts + part;
+          int64_t groups = (columns + kpack - 1) / kpack;
+          if (recipe.panel == 8) { // for tensor cores
+            int64_t panels = int64_t(expected.size()) / (groups * 8 * 64);
+            at =
+                ((k / 64 * panels + panel) * 8 + m % 8) * 64 + ((k % 64 / 8) ^ (m % 8)) * 8 + k % 8;
+          } else {
+            at = ((panel * groups + k / kpack) * 16 + m % 16) * kpack + k % kpack;
+          }
         }
         expected[size_t(at)] = rounded(source[size_t(n * columns + k)], recipe.storage);
       }
@@ -88,11 +94,13 @@ TEST_P(PackerTest, AllLayoutsAndTypes) {
                                       layer + "self_attn.v_proj.weight"};
       std::vector<std::string> gateUp = {layer + "mlp.gate_proj.weight",
                                          layer + "mlp.up_proj.weight"};
-      for (int64_t kpack : {1, 2}) {
-        check({"head", {"embed_tokens.weight"}, {config.vocab, hidden}, storage, 16, kpack, 1, 0},
-              threads);
-        check({"qkv", qkv, {q + 2 * kv, hidden}, storage, 16, kpack, 1, 0}, threads);
-        check({"gate_up", gateUp, {2 * mlp, hidden}, storage, 16, kpack, 2, 0}, threads);
+      for (auto [panel, kpack] :
+           std::vector<std::pair<int64_t, int64_t>>{{16, 1}, {16, 2}, {8, 64}}) {
+        check(
+            {"head", {"embed_tokens.weight"}, {config.vocab, hidden}, storage, panel, kpack, 1, 0},
+            threads);
+        check({"qkv", qkv, {q + 2 * kv, hidden}, storage, panel, kpack, 1, 0}, threads);
+        check({"gate_up", gateUp, {2 * mlp, hidden}, storage, panel, kpack, 2, 0}, threads);
       }
     }
 }

@@ -1,19 +1,25 @@
 // RUN: gemma-opt %s --split-input-file --verify-diagnostics
 
 // layout_c1
-// expected-error @+1 {{expected panel 0 or 16, got 8}}
-program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 8, kpack = 1, interleave = 1>
+// expected-error @+1 {{expected panel 0, 8 or 16, got 4}}
+program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 4, kpack = 1, interleave = 1>
 
 // -----
 
 // layout_c2
-// expected-error @+1 {{expected kpack 1 or 2, got 4}}
+// expected-error @+1 {{expected kpack 1 or 2 with panel 16, got 4}}
 program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 16, kpack = 4, interleave = 1>
 
 // -----
 
+// layout_c2: tensor cores
+// expected-error @+1 {{expected kpack 64 with panel 8, got 2}}
+program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 8, kpack = 2, interleave = 1>
+
+// -----
+
 // layout_c2: without panels
-// expected-error @+1 {{expected kpack 1, got 2}}
+// expected-error @+1 {{expected kpack 1 with panel 0, got 2}}
 program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 0, kpack = 2, interleave = 1>
 
 // -----

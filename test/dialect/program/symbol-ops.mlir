@@ -1,7 +1,7 @@
 // RUN: gemma-opt %s --verify-roundtrip
 
 // Weights in every layout: as stored, in panels, in pairs of k, gate and up side by side with the
-// halves padded; caches of both kinds; angle tables.
+// halves padded, in tiles for tensor cores; caches of both kinds; angle tables.
 program.weight @norm : tensor<96xf32> from ["norm.weight"]
 program.weight @plain : tensor<96x63xf16> from ["w"] layout <panel = 0, kpack = 1, interleave = 1>
   packed memref<96x63xf16>
@@ -13,6 +13,10 @@ program.weight @l3.qkv : tensor<8192x3840xbf16> from ["layers.3.self_attn.q_proj
   layout <panel = 16, kpack = 2, interleave = 1> packed memref<512x1920x16x2xbf16>
 program.weight @gate_up : tensor<72x63xbf16> from ["gate", "up"]
   layout <panel = 16, kpack = 2, interleave = 2> packed memref<6x32x16x2xbf16>
+program.weight @tiles : tensor<97x65xbf16> from ["w"] layout <panel = 8, kpack = 64, interleave = 1>
+  packed memref<2x13x8x64xbf16>
+program.weight @tile_pairs : tensor<72x64xbf16> from ["gate", "up"]
+  layout <panel = 8, kpack = 64, interleave = 2> packed memref<1x10x8x64xbf16>
 program.cache @c3 ring heads 8 dim 256 elem bf16 window 1024 page 16 {ring_pages = 96}
 program.cache @c4 ring heads 8 dim 256 elem f64 window 1024 page 16
 program.cache @c5 paged heads 1 dim 512 elem f32 window 0 page 16
