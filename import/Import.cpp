@@ -14,19 +14,20 @@ namespace gemma {
 static constexpr int64_t pageSize = 16;
 
 /// Null, with a diagnostic, for a type that programs are not made of.
-static ir::NumericsAttr numericsOf(MLIRContext &context, ScalarType dtype) {
+static ir::NumericsAttr numericsOf(MLIRContext &context, const ImportOptions &options) {
   Type f64 = Float64Type::get(&context), f32 = Float32Type::get(&context);
   Type bf16 = BFloat16Type::get(&context);
-  switch (dtype) {
+  switch (options.dtype) {
   case ScalarType::F64:
     return ir::NumericsAttr::get(&context, f64, f64, f64, f64, f64, f64);
   case ScalarType::F32:
     return ir::NumericsAttr::get(&context, f32, f32, f32, f32, f32, f32);
   case ScalarType::BF16:
-    return ir::NumericsAttr::get(&context, bf16, f32, f32, f32, bf16, f32);
+    return ir::NumericsAttr::get(&context, bf16, options.narrowActivations ? bf16 : f32, f32, f32,
+                                 bf16, f32);
   default:
     emitError(UnknownLoc::get(&context))
-        << "cannot import with dtype " << name(dtype) << ", expected f64, f32 or bf16";
+        << "cannot import with dtype " << name(options.dtype) << ", expected f64, f32 or bf16";
     return nullptr;
   }
 }
@@ -145,7 +146,7 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelConfig &confi
                                   const ImportOptions &options) {
   context.loadDialect<ir::GemmaDialect, program::ProgramDialect, func::FuncDialect,
                       tensor::TensorDialect>();
-  ir::NumericsAttr numerics = numericsOf(context, options.dtype);
+  ir::NumericsAttr numerics = numericsOf(context, options);
   if (!numerics)
     return nullptr;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));

@@ -12,6 +12,8 @@ namespace gemma {
 struct ImportOptions {
   /// F64 or F32: every element type. BF16: weights and caches bf16, the rest f32.
   ScalarType dtype = ScalarType::BF16;
+  /// With BF16: what launches hand on, but for the residual stream, is stored as bf16 too.
+  bool narrowActivations = false;
 };
 
 /// The dialects that an imported module uses.
@@ -19,7 +21,8 @@ void registerImportDialects(mlir::DialectRegistry &registry);
 
 /// The module of one model. It holds
 ///
-///   gemma.numerics                         the element types
+///   gemma.numerics                         the element types; tensors have the accumulator's, the
+///                                          others say how memory holds them
 ///   program.weight @embed_tokens, @l0.input_norm, @l0.qkv, ..., @final_norm (, @lm_head if untied)
 ///   program.cache  @c0, @c1, ...           a ring for sliding layers, paged for global ones
 ///   func.func @step(tokens [T], batch, logit_rows [R], cache 0, cache 1, ...)

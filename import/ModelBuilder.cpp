@@ -130,7 +130,7 @@ FlatSymbolRefAttr ModelBuilder::symbol(StringRef weight) {
 RankedTensorType ModelBuilder::rows(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> dims = {ShapedType::kDynamic};
   dims.append(shape.begin(), shape.end());
-  return RankedTensorType::get(dims, numerics.getActivations());
+  return RankedTensorType::get(dims, numerics.getAccumulate());
 }
 
 } // namespace gemma

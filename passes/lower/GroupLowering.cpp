@@ -100,8 +100,8 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     if (view.offset != 0)
       return contraction->emitOpError("cannot read part of a row");
     Value source = memory.tensors.lookup(view.root).memory;
-    auto type = cast<RankedTensorType>(x.getType());
-    auto wanted = MemRefType::get(type.getShape(), type.getElementType());
+    auto wanted = MemRefType::get(cast<RankedTensorType>(x.getType()).getShape(),
+                                  cast<MemRefType>(source.getType()).getElementType());
     if (source.getType() != wanted)
       source = program::ViewOp::create(memory.builder, loc, wanted, source, 0);
     act = assembler.argument(source, kernel::Access::Read);
@@ -237,6 +237,19 @@ bool GroupLowering::isYielded(Value result) {
   return llvm::is_contained(group.getBody().front().getTerminator()->getOperands(), result);
 }
 
+MemRefType GroupLowering::storageType(Value result) {
+  auto type = cast<RankedTensorType>(result.getType());
+  Operation *op = result.getDefiningOp();
+  Type element = numerics.getActivations();
+  if (isa<ir::TopKOp>(op))
+    element = type.getElementType();
+  else if (isa<ir::LmHeadOp>(op))
+    element = numerics.getLogits();
+  else if (isa<ir::EmbedOp, ir::ResidualOp, ir::SelectRowsOp>(op))
+    element = numerics.getResidual();
+  return MemRefType::get(type.getShape(), element);
+}
+
 Value GroupLowering::yieldedMemory(Value result, kernel::Extent extent) {
   auto yielded = group.getBody().front().getTerminator()->getOperands();
   unsigned index = llvm::find(yielded, result) - yielded.begin();
@@ -245,8 +258,7 @@ Value GroupLowering::yieldedMemory(Value result, kernel::Extent extent) {
   if (!tensor.memory) {
     bool returned =
         llvm::any_of(outer.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
-    tensor = {memory.buffer(result.getLoc(), cast<RankedTensorType>(result.getType()), extent,
-                            returned ? "logits" : ""),
+    tensor = {memory.buffer(result.getLoc(), storageType(result), extent, returned ? "logits" : ""),
               extent};
   }
   return tensor.memory;
@@ -264,7 +276,7 @@ Place GroupLowering::resultPlace(Value result) {
     place.memory =
         assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
   } else if (blocks == Blocks::Head) { // rows of other heads belong to other blocks
-    Value buffer = memory.buffer(result.getLoc(), type, extentOf(result));
+    Value buffer = memory.buffer(result.getLoc(), storageType(result), extentOf(result));
     place.memory = assembler.argument(buffer, kernel::Access::Write);
   } else {
     SmallVector<int64_t> shape(type.getShape());

@@ -21,7 +21,7 @@ public:
   mlir::Value tableLane(program::TableOp table, llvm::StringRef lane);
   mlir::Value input(llvm::StringRef name);
   /// A buffer, or the step's output of this name.
-  mlir::Value buffer(mlir::Location loc, mlir::RankedTensorType type, kernel::Extent extent,
+  mlir::Value buffer(mlir::Location loc, mlir::MemRefType type, kernel::Extent extent,
                      llvm::StringRef output = {});
 
   mlir::ModuleOp module;
@@ -76,6 +76,8 @@ private:
   Place resultPlace(mlir::Value result);
   /// The rows of the group, for a node over `heads` heads (1: plain rows).
   RowDomain domain(mlir::Value tensor);
+  /// The type that holds a group's result in memory: the numerics' type of its kind.
+  mlir::MemRefType storageType(mlir::Value result);
   /// The memory of a yielded result.
   mlir::Value yieldedMemory(mlir::Value result, kernel::Extent extent);
   bool isYielded(mlir::Value result);

@@ -48,13 +48,12 @@ Value VariantMemory::input(StringRef name) {
   return value;
 }
 
-Value VariantMemory::buffer(Location loc, RankedTensorType type, kernel::Extent extent,
+Value VariantMemory::buffer(Location loc, MemRefType type, kernel::Extent extent,
                             StringRef output) {
-  auto memref = MemRefType::get(type.getShape(), type.getElementType());
   if (!output.empty())
-    return program::OutputOp::create(builder, loc, memref, output);
+    return program::OutputOp::create(builder, loc, type, output);
   return program::BufferOp::create(
-      builder, loc, memref, builder.getStringAttr(kernel::stringifyExtent(extent)), IntegerAttr());
+      builder, loc, type, builder.getStringAttr(kernel::stringifyExtent(extent)), IntegerAttr());
 }
 
 TensorView traceView(Value tensor) {
