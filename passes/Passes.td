@@ -15,6 +15,7 @@ def MakeVariants : Pass<"gemma-make-variants", "::mlir::ModuleOp"> {
     it runs and the largest sizes it can see. With `fusion=false` there is one variant for all sizes.
   }];
   let options = [
+    Option<"family", "family", "std::string", "\"host\"", "kind of device to plan for: host or cuda">,
     Option<"fusion", "fusion", "bool", "true", "make the fused variants">,
     Option<"maxChunk", "max-chunk", "int64_t", "512", "most tokens of a step">,
     Option<"maxBatch", "max-batch", "int64_t", "1", "most sequences of a step">,

@@ -20,7 +20,7 @@ void buildImportPhase(OpPassManager &pm, const PhaseOptions &) {
 
 void buildOptimizePhase(OpPassManager &pm, const PhaseOptions &options) {
   // 1. One clone of step a launch sequence; everything after follows its plan.
-  pm.addPass(createMakeVariants({options.fusion, options.maxChunk, options.maxBatch,
+  pm.addPass(createMakeVariants({options.family, options.fusion, options.maxChunk, options.maxBatch,
                                  options.maxLogitRows, options.maxContext}));
   // 2. What one launch will do.
   pm.addNestedPass<func::FuncOp>(createFormGroups());

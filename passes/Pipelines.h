@@ -8,6 +8,9 @@ namespace gemma::passes {
 
 /// What the phases need to know; the same options in gemma-opt and gemma-compile.
 struct PhaseOptions : mlir::PassPipelineOptions<PhaseOptions> {
+  Option<std::string> family{*this, "family",
+                             llvm::cl::desc("kind of device to plan for: host or cuda"),
+                             llvm::cl::init("host")};
   Option<bool> fusion{*this, "fusion", llvm::cl::desc("fuse nodes into few launches"),
                       llvm::cl::init(true)};
   Option<int64_t> maxContext{*this, "max-context", llvm::cl::desc("most positions of a sequence"),

@@ -6,13 +6,21 @@
 
 namespace gemma::passes {
 
+/// What kind of device a program runs on: the host's cores, or CUDA devices and their emulator.
+enum class Family { Host, Cuda };
+/// "host", "cuda".
+llvm::StringRef familyName(Family family);
+std::optional<Family> familyOf(llvm::StringRef name);
+
 /// Attribute `gemma.variant` of a clone of `step`.
 struct VariantPlan {
   std::string name;
+  Family family = Family::Host;
   mlir::IntegerSet condition;
   bool hoistRows = false;     ///< norm chains run inside the projection that reads them
   bool fuseAttention = false; ///< head norms, rope and append run inside the attention
   bool fuseRows = false;      ///< chains of row nodes, and GeGLU with its projection
+  int64_t tokenTile = 0;      ///< Cuda: tokens that one block of a projection computes
   int64_t maxTokens = 0;
   int64_t maxSequences = 0;
   int64_t maxLogitRows = 0;

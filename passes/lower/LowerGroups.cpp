@@ -28,9 +28,10 @@ using namespace gemma::passes;
 static LogicalResult lowerVariant(ModuleOp module, func::FuncOp function, const VariantPlan &plan,
                                   const PlanLimits &limits) {
   OpBuilder builder(function);
-  auto variant = program::VariantOp::create(
-      builder, function.getLoc(), builder.getStringAttr(plan.name), builder.getStringAttr("host"),
-      IntegerSetAttr::get(plan.condition), IntegerAttr());
+  auto variant =
+      program::VariantOp::create(builder, function.getLoc(), builder.getStringAttr(plan.name),
+                                 builder.getStringAttr(familyName(plan.family)),
+                                 IntegerSetAttr::get(plan.condition), IntegerAttr());
   builder.createBlock(&variant.getBody());
   VariantMemory memory(module, variant, limits);
   for (Operation &op : function.getBody().front().without_terminator()) {

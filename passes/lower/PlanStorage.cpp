@@ -6,6 +6,7 @@
 //
 //   program.weight @l3.gate_up : tensor<768x96xbf16> from [...]
 //     -> ... layout <panel = 16, kpack = 2, interleave = 2> packed memref<48x48x16x2xbf16>
+//     -> ... layout <panel = 8, kpack = 64, interleave = 2> packed memref<2x96x8x64xbf16>   (cuda)
 //
 // After gemma-form-groups, because gate and up interleave only where their activation is in the
 // same group; before gemma-lower-groups, which needs the packed types.
@@ -76,6 +77,11 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
       module.emitError("expected gemma.limits and gemma.numerics on the module");
       return signalPassFailure();
     }
+    // The family of all variants, as the layouts serve all of them.
+    Family family = Family::Host;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (std::optional<VariantPlan> plan = VariantPlan::of(function))
+        family = plan->family;
     llvm::StringMap<WeightUse> uses = collectWeightUses(module);
     for (auto weight : module.getOps<program::WeightOp>()) {
       WeightUse use = uses.lookup(weight.getSymName());
@@ -85,9 +91,13 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
       }
       auto logical = cast<RankedTensorType>(weight.getType());
       bool narrow = logical.getElementTypeBitWidth() == 16;
-      auto layout =
-          program::LayoutAttr::get(&getContext(), use.contracted ? 16 : 0,
-                                   use.contracted && narrow ? 2 : 1, use.interleaved ? 2 : 1);
+      if (use.contracted && family == Family::Cuda && !narrow) {
+        weight.emitError() << "expected 16-bit weights for tensor cores, got " << logical;
+        return signalPassFailure();
+      }
+      int64_t panel = !use.contracted ? 0 : family == Family::Cuda ? 8 : 16;
+      int64_t kpack = panel == 8 ? 64 : panel == 16 && narrow ? 2 : 1;
+      auto layout = program::LayoutAttr::get(&getContext(), panel, kpack, use.interleaved ? 2 : 1);
       weight.setLayoutAttr(layout);
       weight.setPacked(program::packedType(logical, layout));
     }

@@ -9,6 +9,14 @@
 //                                 func.func @step.decode_batch(...) {Q <= 1}
 //                                 func.func @step.prefill(...)      {}
 //
+// On CUDA devices norm chains are launches of their own, and a variant's projections compute tiles
+// of 8, 32 or 64 tokens:
+//
+//   func.func @step(...)      ->  func.func @step.decode_8(...)  {T <= 8, Q <= 1}
+//                                 func.func @step.decode_32(...) {T <= 32, Q <= 1}
+//                                 func.func @step.decode(...)    {Q <= 1}
+//                                 func.func @step.prefill(...)   {}
+//
 // Before gemma-form-groups, because grouping follows a variant's plan.
 #include "passes/Passes.h"
 #include "passes/VariantPlan.h"
@@ -46,44 +54,78 @@ struct MakeVariantsPass : gemma::passes::impl::MakeVariantsBase<MakeVariantsPass
       module.emitError("expected a function @step");
       return signalPassFailure();
     }
+    std::optional<Family> wanted = familyOf(family);
+    if (!wanted) {
+      module.emitError() << "expected family host or cuda, got " << family;
+      return signalPassFailure();
+    }
     PlanLimits{maxContext, maxBatch, maxChunk, maxLogitRows}.attach(module);
 
-    MLIRContext *context = &getContext();
-    AffineExpr tokens = getAffineSymbolExpr(0, context);
-    AffineExpr longestRun = getAffineSymbolExpr(2, context);
-    SmallVector<VariantPlan> plans;
-    if (fusion) {
-      VariantPlan few{"decode_few",
-                      sizesWith(context, {kFewTokens - tokens, 1 - longestRun}),
-                      /*hoistRows=*/true,
-                      /*fuseAttention=*/true,
-                      /*fuseRows=*/true,
-                      std::min<int64_t>(kFewTokens, maxBatch),
-                      std::min<int64_t>(kFewTokens, maxBatch),
-                      std::min<int64_t>(kFewTokens, maxBatch)};
-      plans.push_back(few);
-      if (maxBatch > kFewTokens) {
-        VariantPlan batch = few;
-        batch.name = "decode_batch";
-        batch.condition = sizesWith(context, {1 - longestRun});
-        batch.hoistRows = false;
-        batch.maxTokens = batch.maxSequences = batch.maxLogitRows = maxBatch;
-        plans.push_back(batch);
-      }
-      plans.push_back({"prefill", sizesWith(context, {}), false, false, true, maxChunk, maxBatch,
-                       maxLogitRows});
-    } else {
-      plans.push_back({"unfused", sizesWith(context, {}), false, false, false, maxChunk, maxBatch,
-                       maxLogitRows});
-    }
-
     OpBuilder builder(step);
-    for (const VariantPlan &plan : plans) {
+    for (const VariantPlan &plan : *wanted == Family::Host ? hostPlans() : cudaPlans()) {
       auto clone = cast<func::FuncOp>(builder.clone(*step));
       clone.setSymName("step." + plan.name);
       plan.attach(clone);
     }
     step.erase();
+  }
+
+private:
+  /// A plan for steps of one token a sequence, at most `tokens` of them; 0: as many as the batch
+  /// has.
+  VariantPlan decodePlan(StringRef name, int64_t tokens) {
+    MLIRContext *context = &getContext();
+    VariantPlan plan;
+    plan.name = name.str();
+    SmallVector<AffineExpr> terms = {1 - getAffineSymbolExpr(2, context)};
+    if (tokens)
+      terms.insert(terms.begin(), tokens - getAffineSymbolExpr(0, context));
+    else
+      tokens = maxBatch;
+    plan.condition = sizesWith(context, terms);
+    plan.fuseAttention = plan.fuseRows = true;
+    plan.maxTokens = plan.maxSequences = plan.maxLogitRows = std::min<int64_t>(tokens, maxBatch);
+    return plan;
+  }
+
+  /// The plan that serves every step.
+  VariantPlan anyPlan(StringRef name) {
+    VariantPlan plan;
+    plan.name = name.str();
+    plan.condition = sizesWith(&getContext(), {});
+    plan.fuseRows = fusion;
+    plan.maxTokens = maxChunk;
+    plan.maxSequences = maxBatch;
+    plan.maxLogitRows = maxLogitRows;
+    return plan;
+  }
+
+  SmallVector<VariantPlan> hostPlans() {
+    if (!fusion)
+      return {anyPlan("unfused")};
+    SmallVector<VariantPlan> plans = {decodePlan("decode_few", kFewTokens)};
+    plans.back().hoistRows = true;
+    if (maxBatch > kFewTokens)
+      plans.push_back(decodePlan("decode_batch", 0));
+    plans.push_back(anyPlan("prefill"));
+    return plans;
+  }
+
+  SmallVector<VariantPlan> cudaPlans() {
+    SmallVector<VariantPlan> plans;
+    if (fusion)
+      for (auto [name, tile, most] : {std::tuple<StringRef, int64_t, int64_t>{"decode_8", 8, 8},
+                                      {"decode_32", 32, 32},
+                                      {"decode", 64, 0}})
+        if (plans.empty() || maxBatch > plans.back().tokenTile) {
+          plans.push_back(decodePlan(name, most));
+          plans.back().tokenTile = tile;
+        }
+    plans.push_back(anyPlan(fusion ? "prefill" : "unfused"));
+    plans.back().tokenTile = 64;
+    for (VariantPlan &plan : plans)
+      plan.family = Family::Cuda;
+    return plans;
   }
 };
 } // namespace

@@ -2,6 +2,9 @@
 // RUN: gemma-opt %s --gemma-make-variants="max-batch=1" | FileCheck %s
 // RUN: gemma-opt %s --gemma-make-variants="max-batch=16" | FileCheck %s --check-prefix=BATCH
 // RUN: gemma-opt %s --gemma-make-variants="fusion=false" | FileCheck %s --check-prefix=UNFUSED
+// RUN: gemma-opt %s --gemma-make-variants="family=cuda max-batch=1" | FileCheck %s --check-prefix=CUDA
+// RUN: gemma-opt %s --gemma-make-variants="family=cuda max-batch=64" | FileCheck %s --check-prefix=CUDA64
+// RUN: not gemma-opt %s --gemma-make-variants="family=tpu" 2>&1 | FileCheck %s --check-prefix=FAMILY
 // RUN: not gemma-opt %S/Inputs/no-step.mlir --gemma-make-variants 2>&1 | FileCheck %s --check-prefix=NOSTEP
 
 // CHECK: #[[FEW:.*]] = affine_set<()[s0, s1, s2, s3, s4] : (-s0 + 8 >= 0, -s2 + 1 >= 0)>
@@ -25,6 +28,26 @@
 // UNFUSED: func.func @step.unfused
 // UNFUSED-SAME: fuse_rows = false
 // UNFUSED-NOT: func.func
+
+// Norm chains are launches of their own; projections compute tiles of tokens.
+// CUDA: func.func @step.decode_8
+// CUDA-SAME: family = "cuda"
+// CUDA-SAME: hoist_rows = false
+// CUDA-SAME: token_tile = 8
+// CUDA-NOT: @step.decode
+// CUDA: func.func @step.prefill
+// CUDA-SAME: token_tile = 64
+
+// CUDA64: func.func @step.decode_8
+// CUDA64-SAME: max_tokens = 8
+// CUDA64: func.func @step.decode_32
+// CUDA64-SAME: max_tokens = 32
+// CUDA64-SAME: token_tile = 32
+// CUDA64: func.func @step.decode(
+// CUDA64-SAME: max_tokens = 64
+// CUDA64: func.func @step.prefill
+
+// FAMILY: error: expected family host or cuda, got tpu
 
 // NOSTEP: error: expected a function @step
 func.func @step(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
