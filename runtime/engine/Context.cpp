@@ -3,6 +3,7 @@
 
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/checkpoint/Widen.h"
+#include "runtime/device/WorkerPool.h"
 #include "runtime/engine/AngleTables.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace gemma {
 
 Context::Context(std::shared_ptr<const Model> model, const MemoryPlan &plan)
-    : shared(std::move(model)), memoryPlan(plan), pool(unsigned(plan.threads)) {}
+    : shared(std::move(model)), memoryPlan(plan) {}
 
 Context::~Context() = default;
 
@@ -33,6 +34,8 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
   if (Status status = context->allocate(); !status)
     return status;
   context->bindArguments();
+  context->executor = context->shared->makeExecutor(unsigned(plan->threads), context->scratch,
+                                                    context->scratchStride);
   return context;
 }
 

@@ -1,7 +1,7 @@
 // Running a model: a Context has the memory of one step and the caches of its sequences.
 #pragma once
 
-#include "runtime/device/WorkerPool.h"
+#include "runtime/device/Executor.h"
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/engine/Model.h"
 #include "runtime/support/Memory.h"
@@ -105,7 +105,7 @@ public:
 
   const Model &model() const { return *shared; }
   const MemoryPlan &plan() const { return memoryPlan; }
-  unsigned threads() const { return pool.threads(); }
+  unsigned threads() const { return unsigned(memoryPlan.threads); }
   /// Most tokens of a sequence.
   int64_t contextLength() const { return memoryPlan.context; }
 
@@ -149,14 +149,14 @@ private:
   void *address(const LaunchArgument &argument) const;
   Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
-  void fillInputs(std::span<const StepRow> rows, StepResult &result);
-  void runLaunches(size_t variant, const GemmaSizes &sizes, const std::vector<uint64_t> &grids);
+  void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
+  Status runLaunches(size_t variant, const std::vector<uint64_t> &grids);
   void poisonMemory();
   int32_t *input(size_t index) const;
 
   std::shared_ptr<const Model> shared;
   MemoryPlan memoryPlan;
-  WorkerPool pool;
+  std::unique_ptr<Executor> executor;
   bool poison = false;
   int64_t ringPages = 0; ///< of a sequence; 0 if no cache is a ring
 

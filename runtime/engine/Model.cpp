@@ -2,6 +2,7 @@
 
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/device/HostDevice.h"
+#include "runtime/device/HostExecutor.h"
 #include "runtime/device/WorkerPool.h"
 #include "runtime/engine/AngleTables.h"
 
@@ -72,6 +73,11 @@ Status Model::loadKernels() {
     kernels.push_back(*kernel);
   }
   return {};
+}
+
+std::unique_ptr<Executor> Model::makeExecutor(unsigned threads, std::byte *scratch,
+                                              uint64_t scratchStride) const {
+  return std::make_unique<HostExecutor>(kernels, threads, scratch, scratchStride);
 }
 
 Status Model::makeTables() {

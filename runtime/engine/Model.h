@@ -3,6 +3,7 @@
 
 #include "runtime/abi/KernelAbi.h"
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/device/Executor.h"
 #include "runtime/device/KernelObject.h"
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/MemoryPlan.h"
@@ -44,7 +45,9 @@ public:
   const std::byte *tableLane(int64_t index, size_t lane) const {
     return tables.data() + tableOffsets[size_t(index) * 4 + lane];
   }
-  GemmaKernel kernel(int64_t index) const { return kernels[size_t(index)]; }
+  /// What runs the kernels for one context; must not outlive the model.
+  std::unique_ptr<Executor> makeExecutor(unsigned threads, std::byte *scratch,
+                                         uint64_t scratchStride) const;
   /// What weights and tables take: plan.modelBytes().
   uint64_t bytes() const { return weights.bytes() + tables.size(); }
 

@@ -101,7 +101,9 @@ Expected<size_t> Context::chooseVariant(const GemmaSizes &sizes,
       " S=" + std::to_string(sizes.longestSeq) + " R=" + std::to_string(sizes.logitRows));
 }
 
-void Context::fillInputs(std::span<const StepRow> rows, StepResult &result) {
+void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
+                         StepResult &result) {
+  std::memcpy(input(size_t(StepInput::Sizes)), &sizes, sizeof sizes);
   int32_t *tokens = input(size_t(StepInput::Tokens));
   int32_t *positions = input(size_t(StepInput::Positions));
   int32_t *ring = input(size_t(StepInput::RingPages));
@@ -141,18 +143,18 @@ void Context::fillInputs(std::span<const StepRow> rows, StepResult &result) {
   rowStarts[rows.size()] = int32_t(t);
 }
 
-void Context::runLaunches(size_t variant, const GemmaSizes &sizes,
-                          const std::vector<uint64_t> &grids) {
+Status Context::runLaunches(size_t variant, const std::vector<uint64_t> &grids) {
   const std::vector<Launch> &launches = shared->program().variants[variant].launches;
+  auto sizes = reinterpret_cast<const GemmaSizes *>(input(size_t(StepInput::Sizes)));
   for (size_t i = 0; i < launches.size(); ++i) {
-    GemmaKernel kernel = shared->kernel(launches[i].kernel);
-    GemmaArgs args{&sizes, arguments[variant][i].data()};
-    pool.run(grids[i], [&](uint64_t begin, uint64_t end, unsigned worker) {
-      kernel(&args, begin, end, scratch + worker * scratchStride);
-    });
+    KernelCall call{size_t(launches[i].kernel), grids[i], arguments[variant][i], sizes,
+                    launches[i].nodes};
+    if (Status status = executor->run(call); !status)
+      return status;
     if (launchObserver)
       launchObserver(variant, i);
   }
+  return {};
 }
 
 void Context::poisonMemory() {
@@ -172,15 +174,16 @@ Expected<StepResult> Context::step(std::span<const StepRow> rows) {
   Expected<size_t> variant = chooseVariant(sizes, grids);
   if (!variant)
     return variant.status();
-  // From here on nothing can fail.
+  // From here on only a device can fail.
   if (poison)
     poisonMemory();
   StepResult result;
   result.tokens = sizes.tokens;
   result.logitRows = sizes.logitRows;
   result.variant = *variant;
-  fillInputs(rows, result);
-  runLaunches(*variant, sizes, grids);
+  fillInputs(rows, sizes, result);
+  if (Status status = runLaunches(*variant, grids); !status)
+    return status;
   for (const StepRow &row : rows) {
     row.sequence->tokens += int64_t(row.tokens.size());
     row.sequence->highWater = std::max(row.sequence->highWater, row.sequence->tokens);

@@ -3,6 +3,7 @@
 #include "codegen/cpu/HostIsa.h"
 #include "runtime/checkpoint/ConfigReader.h"
 #include "runtime/device/HostDevice.h"
+#include "runtime/device/WorkerPool.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/verify/BundledConfigs.h"
 

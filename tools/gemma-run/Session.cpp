@@ -1,5 +1,6 @@
 #include "tools/gemma-run/Session.h"
 
+#include "runtime/device/WorkerPool.h"
 #include "runtime/weights/PackedWeights.h"
 
 #include "runtime/support/Json.h"
