@@ -257,7 +257,7 @@ View GpuBuilder::shared(ArrayRef<int64_t> shape, Type element) {
   Value base = LLVM::GEPOp::create(*this, sharedBase.getType(), getI8Type(), sharedBase,
                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(sharedBytes)});
   sharedBytes += llvm::alignTo(type.getNumElements() * type.getElementTypeBitWidth() / 8,
-                               static_cast<uint64_t>(baseAlignment));
+                               static_cast<uint64_t>(kernel::kSharedAlignment));
   sharedPeak = std::max(sharedPeak, sharedBytes);
   return {base, type};
 }

@@ -6,7 +6,7 @@
 // byte, is in i64, because weights and caches are larger than 2 GiB.
 #pragma once
 
-#include "dialect/kernel/Kernel.h"
+#include "dialect/kernel/SharedMemory.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -17,9 +17,6 @@ namespace gemma::codegen::cuda {
 
 /// PTX state spaces as LLVM's address spaces.
 constexpr unsigned globalSpace = 1, sharedSpace = 3;
-
-/// Arguments start at multiples of this many bytes, scratch in shared memory too.
-constexpr int64_t baseAlignment = 128;
 
 /// A kernel argument in global memory, or memory of the block in shared memory.
 struct View {

@@ -37,6 +37,7 @@ public:
     ring = b.shared({stages * stageBytes()}, b.getI8Type());
     b.release(start);
     tileOut = b.shared({tileTokens * outRowBytes()}, b.getI8Type());
+    b.release(start);
 
     Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
     int64_t rowTiles = llvm::divideCeil(8 * groups, tileRows);

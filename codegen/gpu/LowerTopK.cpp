@@ -22,7 +22,9 @@ public:
       return;
     }
     i64 = b.getI64Type();
+    int64_t start = b.mark();
     slots = b.shared({32}, i64);
+    b.release(start);
     row = b.values.lookup(op.getBlock());
     b.when(b.less(row, b.sizes[4]), [&] { emitRow(); });
   }

@@ -2,7 +2,7 @@
 
 #include "codegen/emu/EmuCodegen.h"
 #include "codegen/gpu/PtxEmitter.h"
-#include "dialect/kernel/Kernel.h"
+#include "dialect/kernel/SharedMemory.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -32,6 +32,10 @@ GpuKernel::GpuKernel(const std::string &text) {
     ADD_FAILURE() << "cannot parse " << text;
     return;
   }
+  // No more shared memory than the kernel says it needs.
+  for (kernel::FuncOp function : parsed->getOps<kernel::FuncOp>())
+    function.setLaunchAttr(kernel::LaunchAttr::get(&context, function.getLaunch()->getThreads(),
+                                                   kernel::sharedBytes(function)));
   auto kernels = codegen::emitPtx(*parsed, {*codegen::findGpuTarget("sm_80")});
   if (!kernels || kernels->size() != 1) {
     ADD_FAILURE() << (kernels ? "expected one kernel" : kernels.error().message);

@@ -1,0 +1,68 @@
+#include "dialect/kernel/SharedMemory.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace gemma::kernel {
+namespace {
+
+int64_t aligned(int64_t bytes) {
+  return static_cast<int64_t>(
+      llvm::alignTo(static_cast<uint64_t>(bytes), static_cast<uint64_t>(kSharedAlignment)));
+}
+
+int64_t bytesOf(MemRefType type) {
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+} // namespace
+
+/// The ring of steps, 128 bytes a row and 64 columns; then in its place the results, 16 bytes
+/// between rows.
+int64_t sharedBytes(ContractOp op) {
+  if (!op.getGpuTile())
+    return 0;
+  MmaAttr tile = *op.getGpuTile();
+  int64_t ring = tile.getStages() * (tile.getK() / 64) * (tile.getRows() + tile.getTokens()) * 128;
+  auto out = cast<MemRefType>(op.getOut().getType());
+  int64_t columns = tile.getRows() / (op.getPair() ? 2 : 1);
+  int64_t results = tile.getTokens() * (columns * out.getElementTypeBitWidth() / 8 + 16);
+  return aligned(std::max(ring, results));
+}
+
+/// Queries, rings of K and V, probabilities, scores with 16 bytes between rows, a factor a row.
+int64_t sharedBytes(AttentionOp op) {
+  if (!op.getGpuTile())
+    return 0;
+  int64_t keys = op.getGpuTile()->getKeys(), stages = op.getGpuTile()->getStages();
+  auto q = cast<MemRefType>(op.getQ().getType()), v = cast<MemRefType>(op.getVCache().getType());
+  int64_t dim = v.getDimSize(3), group = q.getDimSize(1) / v.getDimSize(1);
+  auto rows = static_cast<int64_t>(
+      llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
+  return aligned(rows * dim * 2) + 2 * aligned(stages * keys * dim * 2) + aligned(rows * keys * 2) +
+         aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
+}
+
+int64_t sharedBytes(TopKOp) { return aligned(32 * 8); }
+
+int64_t sharedBytes(RowsOp) { return 0; }
+
+int64_t sharedBytes(FuncOp kernel) {
+  int64_t scratch = 0, most = 0;
+  bool reduces = false;
+  kernel.walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](ScratchOp memory) {
+          scratch += aligned(bytesOf(cast<MemRefType>(memory.getMemory().getType())));
+        })
+        .Case([&](ReduceOp) { reduces = true; })
+        .Case<RowsOp, ContractOp, AttentionOp, TopKOp>(
+            [&](auto core) { most = std::max(most, sharedBytes(core)); });
+  });
+  // A slot a warp.
+  return scratch + most + (reduces ? aligned(32 * 4) : 0);
+}
+
+} // namespace gemma::kernel
