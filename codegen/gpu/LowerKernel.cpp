@@ -64,11 +64,29 @@ void emitScratch(GpuBuilder &b, kernel::ScratchOp scratch) {
   b.views[scratch.getMemory()] = b.shared(type.getShape(), type.getElementType());
 }
 
-void emitGrid(GpuBuilder &b, kernel::GridOp grid) {
+/// The names in a location, which are nodes of the spec.
+void collectNames(Location loc, llvm::SetVector<StringRef> &names) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    names.insert(name.getName());
+  else if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      collectNames(part, names);
+}
+
+std::string nodeOf(Operation &op) {
+  llvm::SetVector<StringRef> names;
+  collectNames(op.getLoc(), names);
+  return names.empty() ? op.getName().getStringRef().str() : llvm::join(names, " + ");
+}
+
+void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &nodes) {
+  StringAttr file = grid->getParentOfType<kernel::FuncOp>().getSymNameAttr();
   bool afterCoreOp = false;
   for (Operation &op : grid.getBody().front()) {
-    b.setLoc(op.getLoc());
     if (isCoreOp(op)) {
+      nodes.push_back(nodeOf(op));
+      auto line = FileLineColLoc::get(file, static_cast<unsigned>(nodes.size()), 0);
+      b.setLoc(NameLoc::get(b.getStringAttr(nodes.back()), line));
       // What one op wrote, in shared or global memory, the next one may read.
       if (afterCoreOp)
         b.barrier();
@@ -89,9 +107,8 @@ void emitGrid(GpuBuilder &b, kernel::GridOp grid) {
   }
 }
 
-void emitBody(GpuBuilder &b, kernel::FuncOp kernel) {
+void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &nodes) {
   for (Operation &op : kernel.getBody().front()) {
-    b.setLoc(op.getLoc());
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
         .Case([&](kernel::GridOp grid) {
@@ -99,7 +116,7 @@ void emitBody(GpuBuilder &b, kernel::FuncOp kernel) {
           block = arith::IndexCastOp::create(b, b.getI32Type(), block);
           b.values.map(grid.getBlockIndex(), block);
           Value blocks = b.apply(kernel.getGrid().getResult(0), {}, b.sizes);
-          b.when(b.less(block, blocks), [&] { emitGrid(b, grid); });
+          b.when(b.less(block, blocks), [&] { emitGrid(b, grid, nodes); });
         })
         .Case<kernel::ReturnOp>([](auto) {})
         .Default([&](Operation *other) {
@@ -112,8 +129,10 @@ void emitBody(GpuBuilder &b, kernel::FuncOp kernel) {
 
 } // namespace
 
-FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builder) {
-  Location loc = kernel.getLoc();
+FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builder,
+                                        std::vector<std::string> *nodes) {
+  // Nothing of where the kernel was written shows in its code.
+  Location loc = FileLineColLoc::get(kernel.getSymNameAttr(), 0, 0);
   kernel::LaunchAttr launch = kernel.getLaunchAttr();
   if (!launch) {
     kernel.emitOpError("has no launch: it is not a GPU kernel");
@@ -142,8 +161,11 @@ FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builde
   b.warp = b.floorDiv(b.thread, 32);
   emitSizes(b, function.getArguments().back());
   bindArguments(b, kernel, function.getArguments().drop_back());
+  std::vector<std::string> names;
   if (!b.failed)
-    emitBody(b, kernel);
+    emitBody(b, kernel, names);
+  if (nodes)
+    *nodes = std::move(names);
   b.setLoc(loc);
   gpu::ReturnOp::create(b);
   if (!b.failed && b.sharedPeak > launch.getShared())

@@ -107,12 +107,13 @@ Expected<std::string> emitText(const llvm::Module &module, const GpuTarget &targ
 }
 
 /// The kernel in the LLVM dialect, in a module of its own.
-Expected<OwningOpRef<ModuleOp>> lowerToLLVM(kernel::FuncOp kernel) {
+Expected<OwningOpRef<ModuleOp>> lowerToLLVM(kernel::FuncOp kernel,
+                                            std::vector<std::string> &nodes) {
   MLIRContext *context = kernel.getContext();
   ErrorCollector errors(context);
   OwningOpRef<ModuleOp> result(ModuleOp::create(UnknownLoc::get(context)));
   auto builder = OpBuilder::atBlockEnd(result->getBody());
-  if (failed(cuda::lowerKernel(kernel, builder)))
+  if (failed(cuda::lowerKernel(kernel, builder, &nodes)))
     return internalError("kernel " + kernel.getSymName().str() + " for GPUs: " + errors.message);
   PassManager passes(context);
   buildGpuToLLVMPipeline(passes);
@@ -144,7 +145,8 @@ Expected<std::vector<PtxKernel>> emitPtx(ModuleOp module, const std::vector<GpuT
     kernel::LaunchAttr launch = kernel.getLaunchAttr();
     if (!launch)
       continue;
-    auto lowered = lowerToLLVM(kernel);
+    PtxKernel emitted;
+    auto lowered = lowerToLLVM(kernel, emitted.nodes);
     if (!lowered)
       return lowered.status();
     llvm::LLVMContext llvmContext;
@@ -153,7 +155,6 @@ Expected<std::vector<PtxKernel>> emitPtx(ModuleOp module, const std::vector<GpuT
         translateModuleToLLVMIR(gpuModule, llvmContext, kernel.getSymName());
     if (!ir)
       return internalError("cannot translate kernel " + kernel.getSymName().str() + " to LLVM IR");
-    PtxKernel emitted;
     emitted.name = kernel.getSymName().str();
     emitted.threads = launch.getThreads();
     emitted.sharedBytes = launch.getShared();

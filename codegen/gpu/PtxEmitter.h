@@ -22,7 +22,7 @@ struct PtxKernel {
   int64_t threads = 0;
   int64_t sharedBytes = 0;
   std::map<std::string, std::string> ptx; ///< GpuTarget::name -> text
-  /// `.loc 1 LINE 0` in the text belongs to node nodes[LINE - 1] of the spec.
+  /// `.loc 1 LINE 0` in the text: what follows computes nodes[LINE - 1] of the spec.
   std::vector<std::string> nodes;
 };
 

@@ -18,7 +18,9 @@
 // CHECK: llvm.load {{.*}} invariant {{.*}} -> vector<8xbf16>
 // CHECK: llvm.store {{.*}} : vector<8xbf16>, !llvm.ptr<1>
 
+// Line i is what core op i became; the file is the kernel.
 // PTX-LABEL: .entry norm(
+// PTX: .loc 1 1 0
 // PTX: .maxntid 128
 // PTX: ld.global.v4
 // PTX: shfl.sync.bfly.b32
@@ -26,6 +28,7 @@
 // PTX: ld.global.nc.v4
 // PTX: cvt.rn.bf16x2.f32
 // PTX: st.global.v4
+// PTX: .file 1 "norm"
 kernel.func @norm(%x: memref<?x1024xf32> {kernel.access = #kernel.access<read>},
                   %w: memref<1024xbf16> {kernel.access = #kernel.access<read>},
                   %y: memref<?x1024xbf16> {kernel.access = #kernel.access<write>})
@@ -58,6 +61,7 @@ kernel.func @norm(%x: memref<?x1024xf32> {kernel.access = #kernel.access<read>},
 // PTX-NOT: ld.global.nc
 // PTX: shfl.sync.bfly.b32
 // PTX: st.shared
+// PTX: .loc 1 2 0
 // PTX: bar.sync
 // PTX: ld.shared
 // PTX: st.global.b16
