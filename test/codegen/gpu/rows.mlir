@@ -20,8 +20,8 @@
 
 // Line i is what core op i became; the file is the kernel.
 // PTX-LABEL: .entry norm(
-// PTX: .loc 1 1 0
 // PTX: .maxntid 128
+// PTX: .loc 1 1 0
 // PTX: ld.global.v4
 // PTX: shfl.sync.bfly.b32
 // PTX: bar.sync
