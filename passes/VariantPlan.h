@@ -1,6 +1,8 @@
 // What the optimize phase decides about one launch sequence, carried by its function.
 #pragma once
 
+#include "dialect/program/Program.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IntegerSet.h"
 
@@ -41,6 +43,7 @@ struct PlanLimits {
   static constexpr llvm::StringLiteral attributeName = "gemma.limits";
   void attach(mlir::ModuleOp module) const;
   static std::optional<PlanLimits> of(mlir::ModuleOp module);
+  program::LargestSizes largestSizes() const { return {maxChunk, maxBatch, maxLogitRows}; }
 };
 
 } // namespace gemma::passes

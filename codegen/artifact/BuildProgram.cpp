@@ -161,20 +161,12 @@ void ProgramWriter::addKernel(kernel::FuncOp op) {
 }
 
 LaunchArgument ProgramWriter::buffer(program::BufferOp op, int64_t offset) {
-  auto type = cast<MemRefType>(op.getMemory().getType());
-  StringRef extent = op.getExtent().value_or("");
-  int64_t count = extent == "T"   ? program.limits.maxChunk
-                  : extent == "B" ? program.limits.maxBatch
-                  : extent == "R" ? program.limits.maxLogitRows
-                                  : 1;
-  for (int64_t dim : type.getShape())
-    if (!ShapedType::isDynamic(dim))
-      count *= dim;
-  int64_t width = byteWidth(scalarType(type.getElementType()));
+  int64_t skipped = offset * byteWidth(scalarType(getElementTypeOrSelf(op.getMemory().getType())));
+  const ProgramLimits &limits = program.limits;
   LaunchArgument out;
   out.kind = LaunchArgument::Kind::Buffer;
-  out.offset = int64_t(*op.getOffset()) + offset * width;
-  out.bytes = (count - offset) * width;
+  out.offset = int64_t(*op.getOffset()) + skipped;
+  out.bytes = op.getLargestBytes({limits.maxChunk, limits.maxBatch, limits.maxLogitRows}) - skipped;
   return out;
 }
 

@@ -63,6 +63,19 @@ LogicalResult BufferOp::verify() {
   return success();
 }
 
+int64_t BufferOp::getLargestBytes(const LargestSizes &sizes) {
+  auto type = cast<MemRefType>(getMemory().getType());
+  int64_t elements = llvm::StringSwitch<int64_t>(getExtent().value_or(""))
+                         .Case("T", sizes.tokens)
+                         .Case("B", sizes.sequences)
+                         .Case("R", sizes.logitRows)
+                         .Default(1);
+  for (int64_t size : type.getShape())
+    if (!ShapedType::isDynamic(size))
+      elements *= size;
+  return elements * type.getElementTypeBitWidth() / 8;
+}
+
 //===----------------------------------------------------------------------===//
 // Views
 //===----------------------------------------------------------------------===//

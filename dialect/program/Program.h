@@ -11,6 +11,17 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace gemma::program {
+
+/// The largest sizes of a step that memory is planned for, by the extents of buffers.
+struct LargestSizes {
+  int64_t tokens = 0;    ///< T
+  int64_t sequences = 0; ///< B
+  int64_t logitRows = 0; ///< R
+};
+
+} // namespace gemma::program
+
 #include "dialect/program/ProgramDialect.h.inc"
 #include "dialect/program/ProgramEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

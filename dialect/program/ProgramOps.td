@@ -239,6 +239,10 @@ def Program_BufferOp : Program_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
   let results = (outs AnyMemRef:$memory);
   let assemblyFormat = "(`extent` $extent^)? (`offset` $offset^)? attr-dict `:` type($memory)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Bytes at the largest sizes that a step may have.
+    int64_t getLargestBytes(const ::gemma::program::LargestSizes &sizes);
+  }];
 }
 
 def Program_ViewOp : Program_Op<"view", [Pure]> {

@@ -49,20 +49,6 @@ static void visitUses(Value memory, const DenseMap<Operation *, int64_t> &order,
   }
 }
 
-/// Bytes of a buffer at the variant's largest sizes.
-static int64_t largestBytes(program::BufferOp buffer, const PlanLimits &limits) {
-  auto type = cast<MemRefType>(buffer.getMemory().getType());
-  StringRef extent = buffer.getExtent().value_or("");
-  int64_t count = extent == "T"   ? limits.maxChunk
-                  : extent == "B" ? limits.maxBatch
-                  : extent == "R" ? limits.maxLogitRows
-                                  : 1;
-  for (int64_t dim : type.getShape())
-    if (!ShapedType::isDynamic(dim))
-      count *= dim;
-  return llvm::alignTo(count * type.getElementTypeBitWidth() / 8, kAlignment);
-}
-
 namespace {
 struct PlanArenaPass : gemma::passes::impl::PlanArenaBase<PlanArenaPass> {
   void runOnOperation() override {
@@ -78,7 +64,8 @@ struct PlanArenaPass : gemma::passes::impl::PlanArenaBase<PlanArenaPass> {
 
     SmallVector<Life> lives;
     for (auto buffer : variant.getBody().front().getOps<program::BufferOp>()) {
-      Life life{buffer, int64_t(lives.size()), largestBytes(buffer, *limits), INT64_MAX, -1, 0};
+      int64_t bytes = llvm::alignTo(buffer.getLargestBytes(limits->largestSizes()), kAlignment);
+      Life life{buffer, int64_t(lives.size()), bytes, INT64_MAX, -1, 0};
       visitUses(buffer.getMemory(), order, life);
       lives.push_back(life);
     }

@@ -11,8 +11,6 @@
 #include "passes/ShapeOps.h"
 #include "passes/VariantPlan.h"
 
-#include "llvm/Support/MathExtras.h"
-
 namespace gemma::passes {
 #define GEN_PASS_DEF_VERIFYPHASE
 #include "passes/Passes.h.inc"
@@ -75,16 +73,8 @@ static LogicalResult verifyLaunch(program::LaunchOp launch, ModuleOp module) {
     program::BufferOp buffer = bufferOf(memory);
     if (!buffer)
       return std::nullopt;
-    auto type = cast<MemRefType>(buffer.getMemory().getType());
-    int64_t count = buffer.getExtent() == "T"   ? limits->maxChunk
-                    : buffer.getExtent() == "B" ? limits->maxBatch
-                    : buffer.getExtent() == "R" ? limits->maxLogitRows
-                                                : 1;
-    for (int64_t dim : type.getShape())
-      if (!ShapedType::isDynamic(dim))
-        count *= dim;
     int64_t begin = *buffer.getOffset();
-    return std::pair(begin, begin + count * type.getElementTypeBitWidth() / 8);
+    return std::pair(begin, begin + buffer.getLargestBytes(limits->largestSizes()));
   };
   for (auto [index, written] : llvm::enumerate(launch.getArguments())) {
     if (kernel.getAccess(index) == kernel::Access::Read)
