@@ -156,6 +156,7 @@ void ProgramWriter::addKernel(kernel::FuncOp op) {
   plan.grid = sizeExpr(op.getGrid().getResult(0));
   for (unsigned i = 0, n = op.getNumArguments(); i < n; ++i)
     plan.access.push_back(uint8_t(op.getAccess(i)));
+  plan.scratchBytes = uint64_t(op.getScratchBytes());
   plan.hash = op->getAttrOfType<StringAttr>("hash").str();
   program.kernels.push_back(std::move(plan));
 }

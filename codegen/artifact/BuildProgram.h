@@ -8,10 +8,9 @@
 
 namespace gemma::codegen {
 
-/// Fills everything of `program` that the module says: weights, caches, tables, kernels (without
-/// scratch bytes, which code generation knows), outputs and variants. The caller has set
-/// configuration, limits and types. An error is our own fault: the module did not pass the memory
-/// phase.
+/// Fills everything of `program` that the module says: weights, caches, tables, kernels, outputs
+/// and variants. The caller has set configuration, limits and types. An error is our own fault: the
+/// module did not pass the memory phase.
 Status buildProgram(mlir::ModuleOp module, Program &program);
 
 } // namespace gemma::codegen

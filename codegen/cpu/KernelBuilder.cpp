@@ -242,12 +242,11 @@ View KernelBuilder::makeView(Value pointer, MemRefType type) {
   return {memory, type};
 }
 
-View KernelBuilder::scratch(ArrayRef<int64_t> shape, Type element) {
-  auto type = MemRefType::get(shape, element);
+View KernelBuilder::scratch(MemRefType type) {
   Value offset = LLVM::ConstantOp::create(*this, getI64Type(), getI64IntegerAttr(scratchBytes));
   Value pointer = LLVM::GEPOp::create(*this, scratchBase.getType(), getI8Type(), scratchBase,
                                       ArrayRef<LLVM::GEPArg>{offset});
-  scratchBytes += llvm::alignTo(type.getNumElements() * element.getIntOrFloatBitWidth() / 8, 64);
+  scratchBytes += kernel::scratchBytesOf(type);
   return makeView(pointer, type);
 }
 

@@ -84,8 +84,8 @@ public:
   Value combine(kernel::Reduction kind, Value a, Value b);
 
   //===--- memory ---===//
-  /// An undefined block of the worker's scratch.
-  View scratch(llvm::ArrayRef<int64_t> shape, Type element);
+  /// The next block of the worker's scratch: undefined memory of this type.
+  View scratch(mlir::MemRefType type);
   View viewOf(mlir::Operation *user, Value memref);
   /// A memref over memory that starts at `pointer` (!llvm.ptr).
   View makeView(Value pointer, mlir::MemRefType type);

@@ -12,6 +12,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace gemma::codegen {
@@ -28,12 +30,10 @@ public:
   void run() {
     if (!check())
       return;
-    int64_t rows = op.getQueryTile() * group;
-    scores = b.scratch({rows, page}, compute);
-    accumulators = b.scratch({rows, headDim}, compute);
-    maxima = b.scratch({rows}, compute);
-    sums = b.scratch({rows}, compute);
-    weights = b.scratch({page}, compute);
+    SmallVector<MemRefType> blocks = op.getScratchBlocks();
+    for (auto [view, type] :
+         llvm::zip_equal(std::array{&scores, &accumulators, &maxima, &sums, &weights}, blocks))
+      *view = b.scratch(type);
 
     Value block = b.values.lookup(op.getBlock());
     kvHead = b.mod(block, kvHeads);

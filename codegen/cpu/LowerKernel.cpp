@@ -51,8 +51,7 @@ void emitOps(KernelBuilder &b, Block &block) {
     b.setLoc(op.getLoc());
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](kernel::ScratchOp scratch) {
-          auto type = cast<MemRefType>(scratch.getMemory().getType());
-          b.views[scratch.getMemory()] = b.scratch(type.getShape(), type.getElementType());
+          b.views[scratch.getMemory()] = b.scratch(scratch.getScratchBlocks().front());
         })
         .Case([&](kernel::GridOp grid) {
           b.loop(b.begin, b.end, 1, [&](Value block) {
@@ -98,6 +97,10 @@ FailureOr<LoweredKernel> lowerKernel(kernel::FuncOp kernel, const HostIsa &isa,
     emitOps(b, kernel.getBody().front());
   b.setLoc(loc);
   func::ReturnOp::create(b);
+  // The memory plan was made without the code.
+  if (!b.failed && b.scratchBytes != kernel.getScratchBytes())
+    b.fail(kernel, "was planned with " + Twine(kernel.getScratchBytes()) +
+                       " bytes of scratch, its code takes " + Twine(b.scratchBytes));
   if (b.failed) {
     function.erase();
     return failure();

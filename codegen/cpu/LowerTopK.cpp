@@ -27,9 +27,10 @@ public:
       b.fail(op, "expected x [R, V], values and ids [R, k], 1 <= k <= V");
       return;
     }
-    compute = x.element().isF64() ? b.getF64Type() : Type(b.getF32Type());
-    best = b.scratch({k}, compute);
-    bestIds = b.scratch({k}, b.getI32Type());
+    SmallVector<MemRefType> blocks = op.getScratchBlocks();
+    best = b.scratch(blocks[0]);
+    bestIds = b.scratch(blocks[1]);
+    compute = best.element();
     row = b.values.lookup(op.getBlock());
     b.when(b.less(row, b.sizes[4]), [&] { emitRow(); });
   }

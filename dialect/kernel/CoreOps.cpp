@@ -296,6 +296,17 @@ LogicalResult AttentionOp::verify() {
   return success();
 }
 
+SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
+  int64_t dim = cast<MemRefType>(getQ().getType()).getDimSize(2), page = getPaging().getPage();
+  int64_t group = cast<MemRefType>(getQ().getType()).getDimSize(1) /
+                  cast<MemRefType>(getKCache().getType()).getDimSize(1);
+  int64_t rows = static_cast<int64_t>(getQueryTile()) * group;
+  Type type = getAccumulate();
+  return {MemRefType::get({rows, page}, type), MemRefType::get({rows, dim}, type),
+          MemRefType::get({rows}, type), MemRefType::get({rows}, type),
+          MemRefType::get({page}, type)};
+}
+
 //===----------------------------------------------------------------------===//
 // TopKOp
 //===----------------------------------------------------------------------===//
@@ -318,4 +329,12 @@ LogicalResult TopKOp::verify() {
   if (ids.getRank() != 2 || ids.getDimSize(1) != k)
     return emitOpError() << "expected ids [R, " << k << "], got " << ids;
   return success();
+}
+
+SmallVector<MemRefType> TopKOp::getScratchBlocks() {
+  Type element = cast<MemRefType>(getX().getType()).getElementType();
+  Builder b(getContext());
+  auto k = static_cast<int64_t>(getK());
+  return {MemRefType::get({k}, element.isF64() ? element : b.getF32Type()),
+          MemRefType::get({k}, b.getI32Type())};
 }

@@ -12,6 +12,7 @@ using namespace gemma::kernel;
 #include "dialect/kernel/KernelEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/kernel/KernelAttrs.cpp.inc"
+#include "dialect/kernel/KernelInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialect/kernel/KernelOps.cpp.inc"
 

@@ -19,6 +19,7 @@
 #include "dialect/kernel/KernelEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/kernel/KernelAttrs.h.inc"
+#include "dialect/kernel/KernelInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialect/kernel/KernelOps.h.inc"
 
@@ -27,5 +28,8 @@ namespace gemma::kernel {
 /// Calls `use` for every memref operand of a core op (rows, contract, attention, topk), and how the
 /// op uses it. Other ops have none.
 void forEachAccess(mlir::Operation *op, llvm::function_ref<void(mlir::Value, Access)> use);
+
+/// Bytes that a block of scratch takes: rounded up to 64, so that the next one is aligned.
+int64_t scratchBytesOf(mlir::MemRefType block);
 
 } // namespace gemma::kernel

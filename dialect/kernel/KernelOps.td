@@ -2,6 +2,7 @@
 #ifndef KERNEL_OPS_TD
 #define KERNEL_OPS_TD
 
+include "dialect/kernel/KernelInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
@@ -180,6 +181,9 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     ::mlir::Region *getCallableRegion() { return &getBody(); }
     /// The declared access of argument `index`.
     ::gemma::kernel::Access getAccess(unsigned index);
+    /// Bytes of scratch that a worker of a host kernel needs: all blocks of the body's ops, each
+    /// rounded up to 64 bytes.
+    int64_t getScratchBytes();
   }];
 }
 
@@ -211,7 +215,8 @@ def Kernel_EndOp : Kernel_Op<"end", [Pure, Terminator, HasParent<"GridOp">]> {
   let assemblyFormat = "attr-dict";
 }
 
-def Kernel_ScratchOp : Kernel_Op<"scratch", [MemoryEffects<[MemAlloc]>]> {
+def Kernel_ScratchOp : Kernel_Op<"scratch", [
+    MemoryEffects<[MemAlloc]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
   let summary = "memory of one worker, 64-byte aligned, undefined at the start of a range";
   let results = (outs AnyStaticShapeMemRef:$memory);
   let assemblyFormat = "attr-dict `:` type($memory)";
@@ -359,7 +364,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
   let hasVerifier = 1;
 }
 
-def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Kernel_AttentionOp : Kernel_Op<"attention", [
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
   let summary = "online-softmax attention over a paged cache";
   let description = [{
     Block j handles KV head `j mod kvHeads` and query tile `j floordiv kvHeads`: with
@@ -373,6 +379,9 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
     the keys of a page lie side by side); `v_cache`: `[pages, kvHeads, page, D]`.
     `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
     `gpu_tile` says how a GPU kernel cuts the keys.
+
+    Scratch on the host, with N = `query_tile` · heads / kvHeads rows: scores `[N, page]`, outputs `[N, D]`,
+    maxima `[N]`, sums `[N]`, weights `[page]`, all of the type `accumulate`.
 
     Constraints:
     - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same
@@ -409,10 +418,12 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [MemoryEffects<[MemRead, MemWrit
   let hasVerifier = 1;
 }
 
-def Kernel_TopKOp : Kernel_Op<"topk", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Kernel_TopKOp : Kernel_Op<"topk", [
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
   let summary = "the k largest entries of a row, largest first, ties by the smaller index";
   let description = [{
-    Block j handles row j. NaN counts as the smallest value.
+    Block j handles row j. NaN counts as the smallest value. Scratch on the host: the k best so far, `[k]`
+    in f64 or f32, and their ids, `[k]` in i32.
 
     Constraints:
     - (`topk_c1`) `x` is [R, V] of floats with static V, and 1 ≤ k ≤ V

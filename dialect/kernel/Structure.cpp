@@ -2,6 +2,7 @@
 #include "dialect/kernel/Kernel.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace gemma::kernel;
@@ -33,6 +34,32 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
         all({topk.getValues(), topk.getIds()}, Access::Write);
       });
 }
+
+//===----------------------------------------------------------------------===//
+// Scratch
+//===----------------------------------------------------------------------===//
+
+int64_t gemma::kernel::scratchBytesOf(MemRefType block) {
+  return static_cast<int64_t>(llvm::alignTo(
+      static_cast<uint64_t>(block.getNumElements() * block.getElementTypeBitWidth() / 8), 64));
+}
+
+int64_t FuncOp::getScratchBytes() {
+  int64_t bytes = 0;
+  walk([&](ScratchOpInterface op) {
+    for (MemRefType block : op.getScratchBlocks())
+      bytes += scratchBytesOf(block);
+  });
+  return bytes;
+}
+
+SmallVector<MemRefType> ScratchOp::getScratchBlocks() {
+  return {cast<MemRefType>(getMemory().getType())};
+}
+
+//===----------------------------------------------------------------------===//
+// FuncOp and GridOp
+//===----------------------------------------------------------------------===//
 
 LogicalResult FuncOp::verify() {
   // func_c1

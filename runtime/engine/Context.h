@@ -105,6 +105,8 @@ public:
 
   const Model &model() const { return *shared; }
   const MemoryPlan &plan() const { return memoryPlan; }
+  /// What it holds: the plan's contextBytes().
+  uint64_t allocatedBytes() const { return memory.size(); }
   unsigned threads() const { return unsigned(memoryPlan.threads); }
   /// Most tokens of a sequence.
   int64_t contextLength() const { return memoryPlan.context; }

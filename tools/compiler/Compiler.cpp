@@ -99,7 +99,7 @@ public:
 
   Status runTo(Phase last);
   Expected<Program> program();
-  Expected<std::vector<HostObject>> objects(Program &program);
+  Expected<std::vector<HostObject>> objects();
   std::string text();
 
 private:
@@ -197,7 +197,7 @@ Expected<Program> Compilation::program() {
   return program;
 }
 
-Expected<std::vector<HostObject>> Compilation::objects(Program &program) {
+Expected<std::vector<HostObject>> Compilation::objects() {
   std::vector<HostObject> objects;
   for (const codegen::HostIsa &isa : wantedIsas(options)) {
     report("code for " + isa.name);
@@ -205,10 +205,6 @@ Expected<std::vector<HostObject>> Compilation::objects(Program &program) {
         codegen::compileHostKernels(*module, isa, {options.dumpDir});
     if (!object)
       return object.error();
-    for (const codegen::HostKernel &made : object->kernels)
-      for (KernelPlan &plan : program.kernels)
-        if (plan.name == made.name)
-          plan.scratchBytes = std::max<uint64_t>(plan.scratchBytes, made.scratchBytes);
     objects.push_back({isa.name, isa.needs, std::move(object->bytes)});
   }
   return objects;
@@ -252,7 +248,7 @@ Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions 
   Expected<Program> program = compilation.program();
   if (!program)
     return program.error();
-  Expected<std::vector<HostObject>> objects = compilation.objects(*program);
+  Expected<std::vector<HostObject>> objects = compilation.objects();
   if (!objects)
     return objects.error();
   Artifact artifact;

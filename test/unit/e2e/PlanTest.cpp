@@ -1,6 +1,10 @@
 // What the compiler promises about programs without running them.
 #include "CompiledModel.h"
 
+#include "runtime/engine/Inspect.h"
+
+#include <nlohmann/json.hpp>
+
 #include <set>
 
 using namespace gemma;
@@ -45,6 +49,36 @@ TEST(CompiledPlan, FusedDecodeHasFiveLaunchesALayer) {
     ASSERT_EQ(program->variants.front().name, "decode_few");
     // and the embedding and the head
     EXPECT_EQ(program->variants.front().launches.size(), size_t(5 * config.layers() + 2)) << name;
+  }
+}
+
+TEST(CompiledPlan, IsWhatTheArtifactSaysAndTheRuntimeTakes) {
+  for (const char *name : {"examples/kjv-mini", "narrow-12b", "narrow-31b"}) {
+    auto checkpoint = Checkpoint::open(ReferenceData::folder(name));
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    for (ScalarType dtype : {ScalarType::F64, ScalarType::BF16}) {
+      SCOPED_TRACE(std::string(name) + (dtype == ScalarType::F64 ? " f64" : " bf16"));
+      compiler::CompileOptions options{
+          .dtype = dtype, .maxContext = 64, .maxBatch = 2, .maxChunk = 32, .isas = {"baseline"}};
+      auto planned = compiler::planModel(checkpoint->config(), options);
+      ASSERT_TRUE(planned) << planned.error().message;
+      auto artifact = compiler::compileCheckpoint(*checkpoint, options);
+      ASSERT_TRUE(artifact) << artifact.error().message;
+      EXPECT_TRUE(*planned == artifact->program);
+
+      auto plan = planMemory(*planned, {.threads = 2});
+      ASSERT_TRUE(plan) << plan.error().message;
+      EXPECT_GT(plan->scratch, 0u);
+      nlohmann::json inspected = inspectJson(*artifact)["memory"];
+      EXPECT_EQ(2 * inspected["scratch"].get<uint64_t>(), plan->scratch);
+      EXPECT_EQ(inspected["total"].get<uint64_t>(), plan->total() - plan->scratch / 2);
+
+      auto model = Model::load(std::move(*artifact), *checkpoint, {});
+      ASSERT_TRUE(model) << model.error().message;
+      auto context = Context::create(*model, {.threads = 2});
+      ASSERT_TRUE(context) << context.error().message;
+      EXPECT_EQ((*context)->allocatedBytes(), plan->contextBytes());
+    }
   }
 }
 

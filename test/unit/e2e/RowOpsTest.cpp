@@ -69,10 +69,6 @@ Artifact compileText(mlir::MLIRContext &context, const ModelConfig &config, bool
   const codegen::HostIsa *isa = codegen::findHostIsa(runnableIsas().front());
   auto object = codegen::compileHostKernels(*module, *isa);
   EXPECT_TRUE(object) << object.error().message;
-  for (KernelPlan &plan : program.kernels)
-    for (const codegen::HostKernel &kernel : object->kernels)
-      if (kernel.name == plan.name)
-        plan.scratchBytes = uint64_t(kernel.scratchBytes);
   artifact.objects.push_back({isa->name, isa->needs, std::move(object->bytes)});
   return artifact;
 }
