@@ -2,6 +2,8 @@
 // may show in the results.
 #include "CompiledModel.h"
 
+#include <map>
+
 using namespace gemma;
 using namespace gemma::test;
 
@@ -87,6 +89,52 @@ TEST_P(CompiledSteps, BatchMatesDoNotShow) {
       EXPECT_LE(distance(lastLogits(result->firstLogitRow[r]), alone[r][step]), 1e-12)
           << "row " << r << " step " << step;
   }
+}
+
+TEST_P(CompiledSteps, PlaceInAMixedBatchDoesNotShow) {
+  // Rows with one new token and a row with many share every launch; who comes first, and whether
+  // there are others, changes not one bit of a row.
+  CompiledModel compiled = CompiledModel::make(
+      data.checkpoint,
+      {.dtype = ScalarType::BF16, .maxContext = 128, .maxBatch = 4, .maxChunk = 64});
+  int64_t vocab = data.checkpoint.config().vocab;
+  Ids ids = longPrompt();
+  auto cut = [&](int64_t first, int64_t count) {
+    Ids part;
+    for (int64_t i = 0; i < count; ++i)
+      part.push_back(ids[size_t(first + i) % ids.size()]);
+    return part;
+  };
+  // What row r has already, and what it brings: one token, but for the last row.
+  std::vector<Ids> before, brought;
+  for (int64_t r = 0; r < 4; ++r) {
+    before.push_back(cut(r, 3 + 17 * r));
+    brought.push_back(cut(7 * r, r == 3 ? 29 : 1));
+  }
+  auto run = [&](const std::vector<size_t> &order) {
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    std::vector<StepRow> rows;
+    for (size_t r : order) {
+      sequences.push_back(compiled.sequence());
+      compiled.prefill(*sequences.back(), before[r]);
+    }
+    for (size_t i = 0; i < order.size(); ++i)
+      rows.push_back({sequences[i].get(), brought[order[i]], LogitsWanted::Last});
+    auto result = compiled.context->step(rows);
+    EXPECT_TRUE(result) << result.error().message;
+    EXPECT_EQ(compiled.model->program().variants[result->variant].name, "prefill");
+    std::map<size_t, std::vector<double>> logits;
+    for (size_t i = 0; i < order.size(); ++i) {
+      logits[order[i]].resize(size_t(vocab));
+      compiled.context->output("logits")->copyRow(result->firstLogitRow[i], logits[order[i]]);
+    }
+    return logits;
+  };
+  auto shortFirst = run({0, 1, 2, 3});
+  EXPECT_TRUE(shortFirst == run({3, 2, 1, 0}));
+  EXPECT_TRUE(shortFirst == run({2, 3, 0, 1}));
+  EXPECT_TRUE(shortFirst[3] == run({3})[3]);
+  EXPECT_TRUE(shortFirst[1] == run({1, 3})[1]);
 }
 
 TEST_P(CompiledSteps, DeadMemoryDoesNotShow) {
