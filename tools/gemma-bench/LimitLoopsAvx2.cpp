@@ -1,91 +1,36 @@
 // The limit loops for AVX2 and FMA.
-#include "tools/gemma-bench/LimitLoops.h"
-
-#include <immintrin.h>
-
 #define GEMMA_TARGET __attribute__((target("avx2,fma")))
+#include "tools/gemma-bench/LimitLoopsOf.h"
 
 namespace gemma::bench {
 namespace {
 
-constexpr size_t vectorBytes = 32;
-/// Vectors of one turn of a loop.
-constexpr size_t unroll = 8;
-/// Chains of multiply-adds: at least latency times throughput, at most the registers.
-constexpr int chains = 12;
+struct Avx2 {
+  using Words = __m256i;
+  using Floats = __m256;
+  static constexpr int chains = 12;
 
-GEMMA_TARGET uint64_t fold(const __m256i (&sums)[unroll]) {
-  __m256i all = sums[0];
-  for (size_t i = 1; i < unroll; ++i)
-    all = _mm256_xor_si256(all, sums[i]);
-  alignas(64) uint64_t words[vectorBytes / 8];
-  _mm256_store_si256(reinterpret_cast<__m256i *>(words), all);
-  uint64_t result = 0;
-  for (uint64_t word : words)
-    result ^= word;
-  return result;
-}
-
-GEMMA_TARGET uint64_t read(const char *from, size_t bytes) {
-  __m256i sums[unroll] = {};
-  for (const char *end = from + bytes; from != end; from += unroll * vectorBytes)
-    for (size_t i = 0; i < unroll; ++i)
-      sums[i] = _mm256_xor_si256(
-          sums[i], _mm256_load_si256(reinterpret_cast<const __m256i *>(from + i * vectorBytes)));
-  return fold(sums);
-}
-
-GEMMA_TARGET uint64_t readPrefetched(const char *from, size_t bytes) {
-  __m256i sums[unroll] = {};
-  for (const char *end = from + bytes; from != end; from += unroll * vectorBytes) {
-    // A prefetch beyond the end is harmless: it never faults.
-    for (size_t line = 0; line < unroll * vectorBytes; line += 64)
-      _mm_prefetch(from + prefetchDistance + line, _MM_HINT_T1);
-    for (size_t i = 0; i < unroll; ++i)
-      sums[i] = _mm256_xor_si256(
-          sums[i], _mm256_load_si256(reinterpret_cast<const __m256i *>(from + i * vectorBytes)));
+  GEMMA_TARGET static Words load(const char *from) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i *>(from));
   }
-  return fold(sums);
-}
+  GEMMA_TARGET static void store(char *to, Words words) {
+    _mm256_store_si256(reinterpret_cast<__m256i *>(to), words);
+  }
+  GEMMA_TARGET static void stream(char *to, Words words) {
+    _mm256_stream_si256(reinterpret_cast<__m256i *>(to), words);
+  }
+  GEMMA_TARGET static Words exclusiveOr(Words a, Words b) { return _mm256_xor_si256(a, b); }
 
-GEMMA_TARGET void copy(char *to, const char *from, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += vectorBytes)
-    _mm256_store_si256(reinterpret_cast<__m256i *>(to + at),
-                       _mm256_load_si256(reinterpret_cast<const __m256i *>(from + at)));
-}
-
-GEMMA_TARGET void copyStreaming(char *to, const char *from, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += vectorBytes)
-    _mm256_stream_si256(reinterpret_cast<__m256i *>(to + at),
-                        _mm256_load_si256(reinterpret_cast<const __m256i *>(from + at)));
-  _mm_sfence();
-}
-
-GEMMA_TARGET float multiplyAdd(uint64_t iterations) {
-  // The chains converge to 1: no overflow and no denormals, however long it runs.
-  __m256 factor = _mm256_set1_ps(0.75f), addend = _mm256_set1_ps(0.25f);
-  __m256 sums[chains];
-  for (int i = 0; i < chains; ++i)
-    sums[i] = _mm256_set1_ps(float(i));
-  for (uint64_t n = 0; n < iterations; ++n)
-    for (int i = 0; i < chains; ++i)
-      sums[i] = _mm256_fmadd_ps(sums[i], factor, addend);
-  __m256 all = sums[0];
-  for (int i = 1; i < chains; ++i)
-    all = _mm256_add_ps(all, sums[i]);
-  alignas(64) float lanes[vectorBytes / 4];
-  _mm256_store_ps(lanes, all);
-  return lanes[0] + lanes[vectorBytes / 4 - 1];
-}
+  GEMMA_TARGET static void store(float *to, Floats values) { _mm256_store_ps(to, values); }
+  GEMMA_TARGET static Floats broadcast(float value) { return _mm256_set1_ps(value); }
+  GEMMA_TARGET static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  GEMMA_TARGET static Floats multiplyAdd(Floats a, Floats b, Floats c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
 
 } // namespace
 
-const LimitLoops limitLoopsAvx2 = {"AVX2 and FMA",
-                                   read,
-                                   readPrefetched,
-                                   copy,
-                                   copyStreaming,
-                                   multiplyAdd,
-                                   uint64_t(chains) * (vectorBytes / 4) * 2};
+const LimitLoops limitLoopsAvx2 = LoopsOf<Avx2>::table("AVX2 and FMA");
 
 } // namespace gemma::bench
