@@ -56,44 +56,41 @@ Status writeText(const std::string &directory, const std::string &name, const st
   return {};
 }
 
-/// Lowers the kernels to the LLVM dialect in a module of their own.
-Expected<OwningOpRef<ModuleOp>> lowerToLLVM(ArrayRef<kernel::FuncOp> kernels, const HostIsa &isa,
-                                            std::vector<HostKernel> &lowered) {
-  MLIRContext *context = kernels.front()->getContext();
+/// What one kernel becomes.
+struct CompiledKernel {
+  HostKernel kernel;
+  std::string object; ///< relocatable
+};
+
+/// Compiles a kernel in a module of its own.
+Expected<CompiledKernel> compileKernel(kernel::FuncOp kernel, const HostIsa &isa,
+                                       const std::string &dumpDir) {
+  MLIRContext *context = kernel->getContext();
   ErrorCollector errors(context);
-  OwningOpRef<ModuleOp> result(ModuleOp::create(UnknownLoc::get(context)));
-  auto builder = OpBuilder::atBlockEnd(result->getBody());
-  for (kernel::FuncOp kernel : kernels) {
-    auto function = lowerKernel(kernel, isa, builder);
-    if (failed(function))
-      return internalError("kernel " + kernel.getSymName().str() + " for " + isa.name + ": " +
-                           errors.message);
-    lowered.push_back({kernel.getSymName().str(), function->scratchBytes});
-  }
+  std::string name = kernel.getSymName().str();
+  auto failure = [&] {
+    return internalError("kernel " + name + " for " + isa.name + ": " + errors.message);
+  };
+  OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(context)));
+  auto builder = OpBuilder::atBlockEnd(module->getBody());
+  auto lowered = lowerKernel(kernel, isa, builder);
+  if (failed(lowered))
+    return failure();
   PassManager passes(context);
   buildHostToLLVMPipeline(passes);
-  if (failed(passes.run(*result)))
-    return internalError("host kernels for " + isa.name + ": " + errors.message);
-  return result;
-}
-
-/// Compiles each kernel by itself, so that its text forms can be read one by one.
-Status dumpKernels(ArrayRef<kernel::FuncOp> kernels, const HostIsa &isa, const std::string &dir) {
-  for (kernel::FuncOp kernel : kernels) {
-    std::vector<HostKernel> lowered;
-    auto module = lowerToLLVM(kernel, isa, lowered);
-    if (!module)
-      return module.status();
-    auto emitted = emitObject(module->get(), isa, /*withText=*/true);
-    if (!emitted)
-      return emitted.status();
-    std::string stem = kernel.getSymName().str() + "." + isa.name;
+  if (failed(passes.run(*module)))
+    return failure();
+  auto emitted = emitObject(*module, isa, /*withText=*/!dumpDir.empty());
+  if (!emitted)
+    return emitted.status();
+  if (!dumpDir.empty()) {
+    std::string stem = name + "." + isa.name;
     for (auto [suffix, text] :
          {std::pair(".ll", &emitted->ir), {".s", &emitted->assembly}, {".o", &emitted->object}})
-      if (Status status = writeText(dir, stem + suffix, *text); !status)
+      if (Status status = writeText(dumpDir, stem + suffix, *text); !status)
         return status;
   }
-  return {};
+  return CompiledKernel{{std::move(name), lowered->scratchBytes}, std::move(emitted->object)};
 }
 
 } // namespace
@@ -114,24 +111,21 @@ Expected<HostObject> compileHostKernels(ModuleOp module, const HostIsa &isa,
   auto kernels = llvm::to_vector(module.getOps<kernel::FuncOp>());
   if (kernels.empty())
     return internalError("there are no kernels to compile for " + isa.name);
-  if (!options.dumpDir.empty())
-    if (Status status = dumpKernels(kernels, isa, options.dumpDir); !status)
-      return status;
 
   HostObject result;
   result.isa = isa.name;
-  auto lowered = lowerToLLVM(kernels, isa, result.kernels);
-  if (!lowered)
-    return lowered.status();
-  auto emitted = emitObject(lowered->get(), isa, /*withText=*/false);
-  if (!emitted)
-    return emitted.status();
-  auto linked = linkSharedObject(emitted->object);
+  std::vector<std::string> objects, symbols;
+  for (kernel::FuncOp kernel : kernels) {
+    auto compiled = compileKernel(kernel, isa, options.dumpDir);
+    if (!compiled)
+      return compiled.status();
+    symbols.push_back(compiled->kernel.name);
+    objects.push_back(std::move(compiled->object));
+    result.kernels.push_back(std::move(compiled->kernel));
+  }
+  auto linked = linkSharedObject(objects);
   if (!linked)
     return internalError("host kernels for " + isa.name + ": " + linked.error().message);
-  std::vector<std::string> symbols;
-  for (const HostKernel &kernel : result.kernels)
-    symbols.push_back(kernel.name);
   if (Status status = checkSharedObject(*linked, symbols); !status)
     return internalError("host kernels for " + isa.name + ": " + status.error().message);
   result.bytes = std::move(*linked);

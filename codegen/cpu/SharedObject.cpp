@@ -8,7 +8,7 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
+#include <deque>
 #include <set>
 
 namespace gemma::codegen {
@@ -30,6 +30,17 @@ struct TemporaryFile {
     llvm::sys::RemoveFileOnSignal(path);
     return {};
   }
+  Status write(const std::string &bytes) {
+    std::error_code error;
+    llvm::raw_fd_ostream stream(path, error);
+    stream << bytes;
+    stream.close();
+    if (error || stream.has_error()) {
+      stream.clear_error();
+      return internalError("cannot write " + path.str().str());
+    }
+    return {};
+  }
 };
 
 std::string readFile(llvm::StringRef path) {
@@ -44,27 +55,27 @@ Error elfError(llvm::Error error) {
 
 } // namespace
 
-Expected<std::string> linkSharedObject(const std::string &object) {
-  TemporaryFile input, output, messages;
-  for (auto [file, suffix] : {std::pair(&input, "o"), {&output, "so"}, {&messages, "txt"}})
+Expected<std::string> linkSharedObject(const std::vector<std::string> &objects) {
+  TemporaryFile output, messages;
+  for (auto [file, suffix] : {std::pair(&output, "so"), {&messages, "txt"}})
     if (Status status = file->create(suffix); !status)
       return status;
-  {
-    std::error_code error;
-    llvm::raw_fd_ostream stream(input.path, error);
-    stream << object;
-    stream.close();
-    if (error || stream.has_error()) {
-      stream.clear_error();
-      return internalError("cannot write " + input.path.str().str());
-    }
+  std::deque<TemporaryFile> inputs;
+  for (const std::string &object : objects) {
+    TemporaryFile &input = inputs.emplace_back();
+    if (Status status = input.create("o"); !status)
+      return status;
+    if (Status status = input.write(object); !status)
+      return status;
   }
   // No build id: the same kernels give the same bytes.
   llvm::SmallVector<llvm::StringRef> arguments = {
       GEMMA_LLD,         "-shared",          "--no-undefined",
       "--build-id=none", "--hash-style=gnu", "-z",
       "noexecstack",     "--strip-all",      "-o",
-      output.path,       input.path};
+      output.path};
+  for (const TemporaryFile &input : inputs)
+    arguments.push_back(input.path);
   std::string error;
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), messages.path.str(),
                                                 messages.path.str()};

@@ -1,4 +1,4 @@
-// A relocatable object -> a shared object that stands alone.
+// Relocatable objects -> a shared object that stands alone.
 #pragma once
 
 #include "runtime/support/Status.h"
@@ -8,8 +8,8 @@
 
 namespace gemma::codegen {
 
-/// Links with ld.lld and checks the result.
-Expected<std::string> linkSharedObject(const std::string &object);
+/// Links the bytes of object files, in this order, with ld.lld.
+Expected<std::string> linkSharedObject(const std::vector<std::string> &objects);
 
 /// Fails unless the ELF file exports every name of `symbols`, has no undefined symbol, needs no
 /// library and runs nothing when it is loaded.

@@ -113,7 +113,7 @@ Expected<EmuObject> compilePtx(std::string_view text, const EmuCodegenOptions &o
   if (!object)
     return object.status();
   result.ir = std::move(object->ir);
-  Expected<std::string> linked = linkSharedObject(object->object);
+  Expected<std::string> linked = linkSharedObject({object->object});
   if (!linked)
     return linked.status();
   if (Status status = checkSharedObject(*linked, symbols); !status)

@@ -73,6 +73,11 @@ TEST(HostObjectTest, DumpsTextOfEachKernel) {
     std::string text((std::istreambuf_iterator<char>(file)), {});
     EXPECT_NE(text.find("rows_of_eight"), std::string::npos) << suffix;
   }
+  // The dumped object is the one that was linked.
+  std::ifstream file(folder / "rows_of_eight.avx2.o", std::ios::binary);
+  auto relinked = linkSharedObject({std::string((std::istreambuf_iterator<char>(file)), {})});
+  ASSERT_TRUE(relinked.ok()) << relinked.error().message;
+  EXPECT_EQ(*relinked, object->bytes);
   std::filesystem::remove_all(folder);
 }
 
