@@ -13,9 +13,14 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <mutex>
 
 using namespace mlir;
 
@@ -56,24 +61,27 @@ Status writeText(const std::string &directory, const std::string &name, const st
   return {};
 }
 
-/// What one kernel becomes.
-struct CompiledKernel {
-  HostKernel kernel;
-  std::string object; ///< relocatable
+/// One kernel for one instruction set.
+struct KernelTask {
+  kernel::FuncOp kernel;
+  size_t isa; ///< index into the list of instruction sets
+  HostKernel compiled{};
+  std::string object{}; ///< relocatable
+  Status status{};      ///< without what was diagnosed, if `diagnosed`
+  bool diagnosed = false;
 };
 
 /// Compiles a kernel in a module of its own.
-Expected<CompiledKernel> compileKernel(kernel::FuncOp kernel, const HostIsa &isa,
-                                       const std::string &dumpDir) {
-  MLIRContext *context = kernel->getContext();
-  ErrorCollector errors(context);
-  std::string name = kernel.getSymName().str();
+Status compileKernel(KernelTask &task, const HostIsa &isa, const std::string &dumpDir) {
+  MLIRContext *context = task.kernel->getContext();
+  std::string name = task.kernel.getSymName().str();
   auto failure = [&] {
-    return internalError("kernel " + name + " for " + isa.name + ": " + errors.message);
+    task.diagnosed = true;
+    return internalError("kernel " + name + " for " + isa.name);
   };
   OwningOpRef<ModuleOp> module(ModuleOp::create(UnknownLoc::get(context)));
   auto builder = OpBuilder::atBlockEnd(module->getBody());
-  auto lowered = lowerKernel(kernel, isa, builder);
+  auto lowered = lowerKernel(task.kernel, isa, builder);
   if (failed(lowered))
     return failure();
   PassManager passes(context);
@@ -90,38 +98,46 @@ Expected<CompiledKernel> compileKernel(kernel::FuncOp kernel, const HostIsa &isa
       if (Status status = writeText(dumpDir, stem + suffix, *text); !status)
         return status;
   }
-  return CompiledKernel{{std::move(name), lowered->scratchBytes}, std::move(emitted->object)};
+  task.compiled = {std::move(name), lowered->scratchBytes};
+  task.object = std::move(emitted->object);
+  return {};
 }
 
-} // namespace
-
-void registerHostCodegenDialects(DialectRegistry &registry) {
-  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
-                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, ub::UBDialect,
-                  vector::VectorDialect>();
+/// Compiles all tasks, in parallel if the context is multithreaded. The error is that of the first
+/// task in order that fails: tasks begin in order, so those before a failing one are done.
+Status compileAll(MLIRContext *context, std::vector<KernelTask> &tasks,
+                  const std::vector<HostIsa> &isas, const CodegenOptions &options) {
+  ErrorCollector errors(context);
+  std::mutex mutex;
+  size_t started = 0; // instruction sets
+  auto compileOne = [&](size_t index) {
+    KernelTask &task = tasks[index];
+    if (options.started) {
+      std::lock_guard lock(mutex);
+      for (; started <= task.isa; ++started)
+        options.started(isas[started]);
+    }
+    task.status = compileKernel(task, isas[task.isa], options.dumpDir);
+    return success(task.status.ok());
+  };
+  // Diagnostics of parallel tasks come in the order of the tasks.
+  if (succeeded(failableParallelForEachN(context, 0, tasks.size(), compileOne)))
+    return {};
+  auto bad = llvm::find_if(tasks, [](const KernelTask &task) { return !task.status.ok(); });
+  if (!bad->diagnosed)
+    return bad->status;
+  return internalError(bad->status.error().message + ": " + errors.message);
 }
 
-Expected<HostObject> compileHostKernels(ModuleOp module, const HostIsa &isa,
-                                        const CodegenOptions &options) {
-  DialectRegistry registry;
-  registerHostCodegenDialects(registry);
-  module.getContext()->appendDialectRegistry(registry);
-  module.getContext()->loadAllAvailableDialects();
-
-  auto kernels = llvm::to_vector(module.getOps<kernel::FuncOp>());
-  if (kernels.empty())
-    return internalError("there are no kernels to compile for " + isa.name);
-
+/// Links what was compiled for one instruction set.
+Expected<HostObject> link(const HostIsa &isa, ArrayRef<KernelTask> tasks) {
   HostObject result;
   result.isa = isa.name;
   std::vector<std::string> objects, symbols;
-  for (kernel::FuncOp kernel : kernels) {
-    auto compiled = compileKernel(kernel, isa, options.dumpDir);
-    if (!compiled)
-      return compiled.status();
-    symbols.push_back(compiled->kernel.name);
-    objects.push_back(std::move(compiled->object));
-    result.kernels.push_back(std::move(compiled->kernel));
+  for (const KernelTask &task : tasks) {
+    symbols.push_back(task.compiled.name);
+    objects.push_back(task.object);
+    result.kernels.push_back(task.compiled);
   }
   auto linked = linkSharedObject(objects);
   if (!linked)
@@ -130,6 +146,50 @@ Expected<HostObject> compileHostKernels(ModuleOp module, const HostIsa &isa,
     return internalError("host kernels for " + isa.name + ": " + status.error().message);
   result.bytes = std::move(*linked);
   return result;
+}
+
+/// Loads every dialect that compiling needs: parallel tasks must not.
+void loadDialects(MLIRContext *context) {
+  DialectRegistry registry;
+  registerHostCodegenDialects(registry);
+  PassManager passes(context);
+  buildHostToLLVMPipeline(passes);
+  passes.getDependentDialects(registry);
+  context->appendDialectRegistry(registry);
+  context->loadAllAvailableDialects();
+}
+
+} // namespace
+
+void registerHostCodegenDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect, ub::UBDialect,
+                  vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+Expected<std::vector<HostObject>> compileHostKernels(ModuleOp module,
+                                                     const std::vector<HostIsa> &isas,
+                                                     const CodegenOptions &options) {
+  loadDialects(module.getContext());
+  auto kernels = llvm::to_vector(module.getOps<kernel::FuncOp>());
+  if (kernels.empty())
+    return internalError("there are no kernels to compile");
+  std::vector<KernelTask> tasks;
+  for (size_t isa = 0; isa < isas.size(); ++isa)
+    for (kernel::FuncOp kernel : kernels)
+      tasks.push_back({kernel, isa});
+  if (Status status = compileAll(module.getContext(), tasks, isas, options); !status)
+    return status;
+  std::vector<HostObject> objects;
+  for (size_t isa = 0; isa < isas.size(); ++isa) {
+    auto object = link(isas[isa], ArrayRef(tasks).slice(isa * kernels.size(), kernels.size()));
+    if (!object)
+      return object.status();
+    objects.push_back(std::move(*object));
+  }
+  return objects;
 }
 
 } // namespace gemma::codegen

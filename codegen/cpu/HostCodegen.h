@@ -7,10 +7,14 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 
+#include <functional>
+
 namespace gemma::codegen {
 
 struct CodegenOptions {
-  std::string dumpDir; ///< if not empty: KERNEL.TARGET.{ll,s,o} of each kernel are written there
+  std::string dumpDir{}; ///< if not empty: KERNEL.TARGET.{ll,s,o} of each kernel are written there
+  /// Called when work on an instruction set begins, in their order; from one thread at a time.
+  std::function<void(const HostIsa &)> started{};
 };
 
 struct HostKernel {
@@ -27,8 +31,10 @@ struct HostObject {
 /// The dialects that host code generation makes.
 void registerHostCodegenDialects(mlir::DialectRegistry &registry);
 
-/// Compiles every kernel.func of `module`, which stays as it is.
-Expected<HostObject> compileHostKernels(mlir::ModuleOp module, const HostIsa &isa,
-                                        const CodegenOptions &options = {});
+/// Compiles every kernel.func of `module`, which stays as it is: one object an instruction set. If
+/// the context is multithreaded, kernels are compiled in parallel, with the same result.
+Expected<std::vector<HostObject>> compileHostKernels(mlir::ModuleOp module,
+                                                     const std::vector<HostIsa> &isas,
+                                                     const CodegenOptions &options = {});
 
 } // namespace gemma::codegen

@@ -1,7 +1,5 @@
 #include "codegen/cpu/ObjectEmitter.h"
 
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -9,8 +7,6 @@
 namespace gemma::codegen {
 
 Expected<EmittedObject> emitObject(mlir::ModuleOp module, const HostIsa &isa, bool withText) {
-  mlir::registerBuiltinDialectTranslation(*module.getContext());
-  mlir::registerLLVMDialectTranslation(*module.getContext());
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> ir = mlir::translateModuleToLLVMIR(module, context, isa.name);
   if (!ir)

@@ -8,7 +8,8 @@
 namespace gemma::codegen {
 
 /// Compiles a module of the LLVM dialect to a relocatable ELF object. Its functions call nothing:
-/// idioms are not turned into memset or memcpy.
+/// idioms are not turned into memset or memcpy. The context has what
+/// registerHostCodegenDialects() registers. Several threads may call it.
 Expected<EmittedObject> emitObject(mlir::ModuleOp module, const HostIsa &isa, bool withText);
 
 } // namespace gemma::codegen

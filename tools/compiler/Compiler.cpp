@@ -198,15 +198,20 @@ Expected<Program> Compilation::program() {
 }
 
 Expected<std::vector<HostObject>> Compilation::objects() {
+  std::vector<codegen::HostIsa> isas = wantedIsas(options);
+  codegen::CodegenOptions codegenOptions;
+  codegenOptions.dumpDir = options.dumpDir;
+  codegenOptions.started = [this](const codegen::HostIsa &isa) { report("code for " + isa.name); };
+  // Of the threads that the process may use.
+  context.enableMultithreading();
+  Expected<std::vector<codegen::HostObject>> made =
+      codegen::compileHostKernels(*module, isas, codegenOptions);
+  context.disableMultithreading();
+  if (!made)
+    return made.error();
   std::vector<HostObject> objects;
-  for (const codegen::HostIsa &isa : wantedIsas(options)) {
-    report("code for " + isa.name);
-    Expected<codegen::HostObject> object =
-        codegen::compileHostKernels(*module, isa, {options.dumpDir});
-    if (!object)
-      return object.error();
-    objects.push_back({isa.name, isa.needs, std::move(object->bytes)});
-  }
+  for (size_t i = 0; i < isas.size(); ++i)
+    objects.push_back({isas[i].name, isas[i].needs, std::move((*made)[i].bytes)});
   return objects;
 }
 

@@ -67,9 +67,9 @@ Artifact compileText(mlir::MLIRContext &context, const ModelConfig &config, bool
   program.fused = fusion;
   EXPECT_OK(codegen::buildProgram(*module, program));
   const codegen::HostIsa *isa = codegen::findHostIsa(runnableIsas().front());
-  auto object = codegen::compileHostKernels(*module, *isa);
-  EXPECT_TRUE(object) << object.error().message;
-  artifact.objects.push_back({isa->name, isa->needs, std::move(object->bytes)});
+  auto objects = codegen::compileHostKernels(*module, {*isa});
+  EXPECT_TRUE(objects) << objects.error().message;
+  artifact.objects.push_back({isa->name, isa->needs, std::move(objects->front().bytes)});
   return artifact;
 }
 

@@ -87,18 +87,19 @@ HostModule::HostModule(const std::string &text, const HostIsa &isa) : isaName(is
     ADD_FAILURE() << "cannot parse\n" << text;
     return;
   }
-  auto object = compileHostKernels(*module, isa);
-  if (!object) {
-    ADD_FAILURE() << object.error().message;
+  auto objects = compileHostKernels(*module, {isa});
+  if (!objects) {
+    ADD_FAILURE() << objects.error().message;
     return;
   }
-  for (const HostKernel &kernel : object->kernels)
+  const HostObject &object = objects->front();
+  for (const HostKernel &kernel : object.kernels)
     scratchBytes[kernel.name] = kernel.scratchBytes;
   if (!cpuRuns(isa))
     return;
   int file = memfd_create("host-kernels", MFD_CLOEXEC);
-  EXPECT_EQ(write(file, object->bytes.data(), object->bytes.size()),
-            static_cast<ssize_t>(object->bytes.size()));
+  EXPECT_EQ(write(file, object.bytes.data(), object.bytes.size()),
+            static_cast<ssize_t>(object.bytes.size()));
   library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   close(file);
   EXPECT_NE(library, nullptr) << dlerror();
