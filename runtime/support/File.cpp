@@ -126,34 +126,74 @@ static Status fillAndRename(Descriptor &file, const std::filesystem::path &tempo
   return {};
 }
 
-Status writeFileAtomically(const std::filesystem::path &path,
-                           const std::function<Status(FileWriter &)> &fill) {
-  struct stat info;
-  bool exists = ::stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode))
-    return badInput(path.string() + ": expected a file name, got a folder");
-  if (exists && !S_ISREG(info.st_mode)) {
-    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (device.get() < 0)
-      return systemError(path, "cannot open", errno);
-    return fillFile(device.get(), path, fill);
-  }
+static std::filesystem::path folderOf(const std::filesystem::path &path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
 
-  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+/// Creates a file beside `path`: its descriptor, and its name in `temporary`.
+static Expected<int> createBeside(const std::filesystem::path &path,
+                                  std::filesystem::path &temporary) {
   static std::atomic<unsigned> counter{0};
   // Hidden, unique for process and call; O_EXCL catches what a killed process left.
-  std::filesystem::path temporary;
   int number = -1;
   for (int attempt = 0; number < 0 && attempt < 100; ++attempt) {
-    temporary = folder / ("." + path.filename().string() + ".tmp-" + std::to_string(::getpid()) +
-                          "-" + std::to_string(counter++));
+    temporary = folderOf(path) / ("." + path.filename().string() + ".tmp-" +
+                                  std::to_string(::getpid()) + "-" + std::to_string(counter++));
     number = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (number < 0 && errno != EEXIST)
       break;
   }
   if (number < 0)
     return systemError(path, "cannot create a file in its folder", errno);
-  Descriptor file(number);
+  return number;
+}
+
+namespace {
+enum class Place { File, Device };
+}
+
+/// What `path` is or becomes.
+static Expected<Place> placeOf(const std::filesystem::path &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+    return Place::File;
+  if (S_ISDIR(info.st_mode))
+    return badInput(path.string() + ": expected a file name, got a folder");
+  return Place::Device;
+}
+
+Status checkWritable(const std::filesystem::path &path) {
+  Expected<Place> place = placeOf(path);
+  if (!place)
+    return place.status();
+  if (*place == Place::Device)
+    return ::access(path.c_str(), W_OK) == 0 ? Status() : systemError(path, "cannot open", errno);
+  std::filesystem::path temporary;
+  Expected<int> number = createBeside(path, temporary);
+  if (!number)
+    return number.status();
+  Descriptor file(*number);
+  UnfinishedFile unfinished(temporary);
+  ::unlink(temporary.c_str());
+  return {};
+}
+
+Status writeFileAtomically(const std::filesystem::path &path,
+                           const std::function<Status(FileWriter &)> &fill) {
+  Expected<Place> place = placeOf(path);
+  if (!place)
+    return place.status();
+  if (*place == Place::Device) {
+    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (device.get() < 0)
+      return systemError(path, "cannot open", errno);
+    return fillFile(device.get(), path, fill);
+  }
+  std::filesystem::path temporary;
+  Expected<int> number = createBeside(path, temporary);
+  if (!number)
+    return number.status();
+  Descriptor file(*number);
   UnfinishedFile unfinished(temporary);
   Status status = fillAndRename(file, temporary, path, fill);
   if (!status) {
@@ -162,7 +202,7 @@ Status writeFileAtomically(const std::filesystem::path &path,
   }
   // The rename itself reaches the disk with the folder; not every file system can sync one, and the
   // file is complete either way.
-  Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor parent(::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() >= 0)
     (void)::fsync(parent.get());
   return {};

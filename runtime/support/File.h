@@ -53,4 +53,8 @@ inline Status writeFileAtomically(const std::filesystem::path &path, std::string
   return writeFileAtomically(path, std::as_bytes(std::span(content)));
 }
 
+/// The error with which writeFileAtomically() would begin, if any: for tools that work long before
+/// they write. Nothing is left behind.
+Status checkWritable(const std::filesystem::path &path);
+
 } // namespace gemma

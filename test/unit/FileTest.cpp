@@ -103,6 +103,12 @@ TEST(WriteFileTest, ReportsBadPlaces) {
   EXPECT_ERROR(writeFileAtomically(folder.path(), "x"), "got a folder");
   EXPECT_ERROR(writeFileAtomically("/dev/full", "x"), "No space left");
   EXPECT_OK(writeFileAtomically("/dev/null", "x"));
+  EXPECT_ERROR(checkWritable(folder / "none/a"), "No such file or directory");
+  EXPECT_ERROR(checkWritable(folder.path()), "got a folder");
+  EXPECT_ERROR(checkWritable("/proc/a"), "/proc/a: cannot create a file in its folder");
+  EXPECT_OK(checkWritable("/dev/null"));
+  EXPECT_OK(checkWritable(folder / "a"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 

@@ -131,6 +131,15 @@ Status inspect(const CommandLine &line) {
                    line.json ? inspectJson(*artifact).dump(1) + "\n" : inspectText(*artifact));
 }
 
+/// Looks early whether what is asked for can be written.
+Status checkOutputs(const CommandLine &line) {
+  if (line.output.empty())
+    return {};
+  if (Status status = checkWritable(line.output); !status)
+    return status;
+  return line.packWeights ? checkWritable(line.output + ".weights") : Status();
+}
+
 Status compile(CommandLine &line) {
   if (!line.inspect.empty())
     return line.input.empty() ? inspect(line) : usage("--inspect: expected no other input");
@@ -155,6 +164,8 @@ Status compile(CommandLine &line) {
     return source.error();
   if (line.packWeights && !source->checkpoint)
     return usage("--pack-weights: expected a checkpoint with weights, got a config.json");
+  if (Status status = checkOutputs(line); !status)
+    return status;
   if (!line.options.dumpDir.empty()) {
     std::error_code error;
     fs::create_directories(line.options.dumpDir, error);
