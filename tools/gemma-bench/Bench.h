@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/support/Status.h"
+#include "tools/gemma-bench/Budget.h"
 #include "tools/gemma-bench/Measure.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,8 +34,11 @@ Status benchKernels(BenchOptions options);
 Status benchModel(BenchOptions options);
 Status benchCompile(const BenchOptions &options);
 
-/// Writes `report` to options.jsonFile, if wanted, with what was measured and on what: "mode",
-/// "cpu", "rounds" come first.
-Status writeReport(const BenchOptions &options, const char *mode, int64_t rounds, Json report);
+/// Ends a mode. If wanted, `judge` compares what was measured with the budgets of the mode; the
+/// verdict goes into `report` and is the result. If wanted, `report` is written to
+/// options.jsonFile, whatever the verdict, with what was measured and on what: "mode", "cpu",
+/// "rounds" come first.
+Status finishReport(const BenchOptions &options, const char *mode, int64_t rounds, Json report,
+                    const std::function<void(BudgetCheck &)> &judge);
 
 } // namespace gemma::bench

@@ -4,7 +4,6 @@
 #include "runtime/engine/Artifact.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/Budget.h"
 #include "tools/gemma-bench/LaunchCost.h"
 #include "tools/verify/BundledConfigs.h"
 #include "tools/verify/ModelSource.h"
@@ -173,9 +172,6 @@ Status benchCompile(const BenchOptions &options) {
   if (inputs.empty())
     for (const verify::BundledConfig &config : verify::bundledConfigs())
       inputs.emplace_back(config.key);
-  Expected<BudgetCheck> budget = BudgetCheck::open("compile");
-  if (!budget)
-    return budget.status();
   Json list = Json::array();
   for (const std::string &input : inputs) {
     Expected<Json> facts = measureInput(input, rounds);
@@ -190,18 +186,16 @@ Status benchCompile(const BenchOptions &options) {
         double((*facts)["peak_bytes"].get<uint64_t>()) / (1 << 20),
         (*facts)["kernels"].get<long long>(), double((*facts)["code_bytes"].get<uint64_t>()) / 1024,
         facts->value("decode_launches_per_layer", 0ll));
-    for (const char *key : {"cpu_seconds", "peak_bytes", "code_bytes", "decode_launches_per_layer"})
-      if (facts->contains(key))
-        budget->check(input, key, (*facts)[key].get<double>());
     list.push_back(std::move(*facts));
   }
-  Json report = {{"compilations", std::move(list)}};
-  Status verdict;
-  if (options.budget)
-    verdict = budget->finish(report);
-  if (Status written = writeReport(options, "compile", rounds, std::move(report)); !written)
-    return written;
-  return verdict;
+  return finishReport(
+      options, "compile", rounds, {{"compilations", list}}, [&](BudgetCheck &budget) {
+        for (const Json &facts : list)
+          for (const char *key :
+               {"cpu_seconds", "peak_bytes", "code_bytes", "decode_launches_per_layer"})
+            if (facts.contains(key))
+              budget.check(facts["input"].get<std::string>(), key, facts[key].get<double>());
+      });
 }
 
 } // namespace gemma::bench

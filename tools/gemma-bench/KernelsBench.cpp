@@ -3,8 +3,6 @@
 // Of each variant the largest step that leads to it is run again and again, and the launches are
 // timed one by one: a kernel finds caches, memory and threads as it does in use.
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/Budget.h"
-#include "tools/gemma-bench/Limits.h"
 #include "tools/gemma-bench/Session.h"
 
 #include <algorithm>
@@ -243,31 +241,18 @@ void KernelBench::judge(BudgetCheck &budget, const LimitMeter &limits) const {
 Status benchKernels(BenchOptions options) {
   int64_t rounds = options.rounds ? options.rounds : 5;
   Progress progress;
-  Expected<BenchSession> session = BenchSession::open(options, progress);
-  if (!session)
-    return session.status();
-  Expected<LimitMeter> limits =
-      LimitMeter::create(uint64_t(options.bufferMiB) << 20, session->context().threads(), true);
-  if (!limits)
-    return limits.status();
-  KernelBench bench(options, *session, progress);
-  if (Status status = bench.measure(*limits, rounds); !status)
+  Expected<LimitedSession> opened = LimitedSession::open(options, progress);
+  if (!opened)
+    return opened.status();
+  auto &[session, limits] = *opened;
+  KernelBench bench(options, session, progress);
+  if (Status status = bench.measure(limits, rounds); !status)
     return status;
   if (interrupted)
     return {};
-  bench.print(*limits);
-  Json report = bench.json(*limits);
-  Status verdict;
-  if (options.budget) {
-    Expected<BudgetCheck> budget = BudgetCheck::open("kernels");
-    if (!budget)
-      return budget.status();
-    bench.judge(*budget, *limits);
-    verdict = budget->finish(report);
-  }
-  if (Status written = writeReport(options, "kernels", rounds, std::move(report)); !written)
-    return written;
-  return verdict;
+  bench.print(limits);
+  return finishReport(options, "kernels", rounds, bench.json(limits),
+                      [&](BudgetCheck &budget) { bench.judge(budget, limits); });
 }
 
 } // namespace gemma::bench

@@ -1,6 +1,5 @@
 // gemma-bench limits: what the machine can do at most.
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/Budget.h"
 #include "tools/gemma-bench/Limits.h"
 
 namespace gemma::bench {
@@ -18,18 +17,10 @@ Status benchLimits(const BenchOptions &options) {
   if (interrupted)
     return {};
   meter->print();
-  Json report = {{"limits", meter->json()}};
-  Status verdict;
-  if (options.budget) {
-    Expected<BudgetCheck> budget = BudgetCheck::open("limits");
-    if (!budget)
-      return budget.status();
-    budget->check("this machine", "steadiness", meter->steadiness());
-    verdict = budget->finish(report);
-  }
-  if (Status written = writeReport(options, "limits", rounds, std::move(report)); !written)
-    return written;
-  return verdict;
+  return finishReport(options, "limits", rounds, {{"limits", meter->json()}},
+                      [&](BudgetCheck &budget) {
+                        budget.check("this machine", "steadiness", meter->steadiness());
+                      });
 }
 
 } // namespace gemma::bench

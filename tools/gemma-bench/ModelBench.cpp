@@ -1,7 +1,5 @@
 // gemma-bench model: prefill and decode of a whole model, in rounds with the limits.
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/Budget.h"
-#include "tools/gemma-bench/Limits.h"
 #include "tools/gemma-bench/Session.h"
 
 #include <algorithm>
@@ -57,45 +55,41 @@ Status append(BenchSession &session, int64_t count, int64_t chunk, bool everyLog
 Status benchModel(BenchOptions options) {
   int64_t rounds = options.rounds ? options.rounds : 5;
   Progress progress;
-  Expected<BenchSession> session = BenchSession::open(options, progress);
-  if (!session)
-    return session.status();
-  Expected<LimitMeter> meter =
-      LimitMeter::create(uint64_t(options.bufferMiB) << 20, session->context().threads(), true);
-  if (!meter)
-    return meter.status();
-  int64_t chunk = session->program().limits.maxChunk;
+  Expected<LimitedSession> opened = LimitedSession::open(options, progress);
+  if (!opened)
+    return opened.status();
+  auto &[session, meter] = *opened;
+  int64_t chunk = session.program().limits.maxChunk;
   int64_t cached = options.context;
   Speed prefill, decode;
   prefill.tokens = options.prompt;
   decode.tokens = options.decode;
   std::optional<Cost> prefillCost =
-      appendCost(session->program(), 0, options.prompt, chunk, /*everyLogits=*/false);
+      appendCost(session.program(), 0, options.prompt, chunk, /*everyLogits=*/false);
   std::optional<Cost> decodeCost =
-      appendCost(session->program(), cached, options.decode, 1, /*everyLogits=*/true);
+      appendCost(session.program(), cached, options.decode, 1, /*everyLogits=*/true);
   if (!prefillCost || !decodeCost)
     return badInput(options.artifact + ": no variant for one sequence");
   prefill.cost = *prefillCost;
   decode.cost = *decodeCost;
 
   for (int64_t round = 0; round < rounds && !interrupted; ++round) {
-    if (Status status = session->resize(0, progress); !status)
+    if (Status status = session.resize(0, progress); !status)
       return status;
     if (round == 0) // pages and caches that later steps find
-      if (Status status = append(*session, 1, 1, true, "first step", progress); !status)
+      if (Status status = append(session, 1, 1, true, "first step", progress); !status)
         return status;
-    if (Status status = session->resize(0, progress); !status)
+    if (Status status = session.resize(0, progress); !status)
       return status;
-    meter->measure(progress);
+    meter.measure(progress);
     Stopwatch prefillWatch;
-    if (Status status = append(*session, options.prompt, chunk, false, "prefill", progress);
-        !status)
+    if (Status status = append(session, options.prompt, chunk, false, "prefill", progress); !status)
       return status;
     double prefillSeconds = prefillWatch.seconds();
-    if (Status status = session->resize(cached, progress); !status)
+    if (Status status = session.resize(cached, progress); !status)
       return status;
     Stopwatch decodeWatch;
-    if (Status status = append(*session, options.decode, 1, true, "decode", progress); !status)
+    if (Status status = append(session, options.decode, 1, true, "decode", progress); !status)
       return status;
     double decodeSeconds = decodeWatch.seconds();
     if (interrupted) // a round that was cut short counts for nothing
@@ -106,32 +100,24 @@ Status benchModel(BenchOptions options) {
   if (interrupted)
     return {};
 
-  const LimitSeries &limits = meter->most();
-  meter->print();
+  const LimitSeries &limits = meter.most();
+  meter.print();
   std::printf("%lld tokens of prompt, then %lld decoded after %lld, %u threads, %s; median\n",
               static_cast<long long>(options.prompt), static_cast<long long>(options.decode),
-              static_cast<long long>(cached), session->context().threads(),
-              session->loaded().isa().c_str());
+              static_cast<long long>(cached), session.context().threads(),
+              session.loaded().isa().c_str());
   prefill.print("prefill", limits);
   decode.print("decode", limits);
-  Json report = {{"limits", meter->json()},
-                 {"model", session->json()},
+  Json report = {{"limits", meter.json()},
+                 {"model", session.json()},
                  {"cached", cached},
                  {"prefill", prefill.json(limits)},
                  {"decode", decode.json(limits)}};
-  Status verdict;
-  if (options.budget) {
-    Expected<BudgetCheck> budget = BudgetCheck::open("model");
-    if (!budget)
-      return budget.status();
-    budget->check("this machine", "steadiness", meter->steadiness());
-    budget->check("prefill", "prefill_of_f32", ratio(prefill.flops, limits.flops).median());
-    budget->check("decode", "decode_of_read", ratio(decode.bandwidth, limits.read).median());
-    verdict = budget->finish(report);
-  }
-  if (Status written = writeReport(options, "model", rounds, std::move(report)); !written)
-    return written;
-  return verdict;
+  return finishReport(options, "model", rounds, std::move(report), [&](BudgetCheck &budget) {
+    budget.check("this machine", "steadiness", meter.steadiness());
+    budget.check("prefill", "prefill_of_f32", ratio(prefill.flops, limits.flops).median());
+    budget.check("decode", "decode_of_read", ratio(decode.bandwidth, limits.read).median());
+  });
 }
 
 } // namespace gemma::bench

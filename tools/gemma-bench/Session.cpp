@@ -118,6 +118,17 @@ Expected<BenchSession> BenchSession::open(BenchOptions &options, Progress &progr
   return session;
 }
 
+Expected<LimitedSession> LimitedSession::open(BenchOptions &options, Progress &progress) {
+  Expected<BenchSession> session = BenchSession::open(options, progress);
+  if (!session)
+    return session.status();
+  Expected<LimitMeter> limits = LimitMeter::create(uint64_t(options.bufferMiB) << 20,
+                                                   session->context().threads(), /*onlyMost=*/true);
+  if (!limits)
+    return limits.status();
+  return LimitedSession{std::move(*session), std::move(*limits)};
+}
+
 std::span<const int32_t> BenchSession::tokens(int64_t count) {
   // A linear congruential generator: the same tokens in every run.
   uint64_t state = 0x9e3779b97f4a7c15;

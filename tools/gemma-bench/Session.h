@@ -4,6 +4,7 @@
 #include "runtime/engine/Context.h"
 #include "tools/gemma-bench/Bench.h"
 #include "tools/gemma-bench/LaunchCost.h"
+#include "tools/gemma-bench/Limits.h"
 
 #include <memory>
 #include <vector>
@@ -34,6 +35,14 @@ private:
   std::unique_ptr<Context> runner;
   std::unique_ptr<Sequence> sequence;
   std::vector<int32_t> drawn;
+};
+
+/// A session, and the limits of its threads: what kernels and model measure in the same rounds.
+struct LimitedSession {
+  BenchSession session;
+  LimitMeter limits;
+
+  static Expected<LimitedSession> open(BenchOptions &options, Progress &progress);
 };
 
 } // namespace gemma::bench
