@@ -184,7 +184,16 @@ void ProgramWriter::addOutput(program::OutputOp op) {
   program.outputs.push_back(std::move(plan));
 }
 
+/// Says of what rows a buffer, or a view of one, consists.
+static void describeRows(MemRefType type, std::optional<StringRef> extent, LaunchArgument &out) {
+  out.type = scalarType(type.getElementType());
+  out.shape = type.getShape().drop_front(extent ? 1 : 0).vec();
+  out.extent = extent ? extent->front() : '1';
+  out.stride = extent ? type.getStridesAndOffset().first.front() : type.getNumElements();
+}
+
 Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
+  auto type = cast<MemRefType>(memory.getType());
   int64_t offset = 0;
   while (auto view = memory.getDefiningOp<program::ViewOp>()) {
     offset += view.getOffset();
@@ -195,7 +204,9 @@ Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
   if (auto placed = dyn_cast<program::BufferOp>(op)) {
     if (!placed.getOffset())
       return internalError("program: a buffer has no place in the arena");
-    return buffer(placed, offset);
+    out = buffer(placed, offset);
+    describeRows(type, placed.getExtent(), out);
+    return out;
   }
   if (auto input = dyn_cast<program::InputOp>(op)) {
     out.kind = LaunchArgument::Kind::Input;

@@ -97,7 +97,12 @@ struct LaunchArgument {
   uint64_t offset = 0; ///< Buffer: bytes into the arena; otherwise bytes into the object
   uint64_t bytes = 0;  ///< Buffer: bytes from `offset` on that the launch may touch, at the limits
   int64_t index = -1;  ///< Weight, Cache, Table: index into the program's list
-  std::string name;    ///< Input, Output: its name; Cache, Table: the lane
+  std::string name{};  ///< Input, Output: its name; Cache, Table: the lane
+  // Buffer: what is there. (What the others hold is said by the program's lists.)
+  ScalarType type = ScalarType::F32;
+  std::vector<int64_t> shape{}; ///< of one row
+  int64_t stride = 0;           ///< elements from one row to the next
+  char extent = '1';            ///< 'T', 'B' or 'R': what counts the rows; '1': there is one
 
   bool operator==(const LaunchArgument &) const = default;
 };

@@ -146,7 +146,13 @@ static json toJson(const LaunchArgument &argument) {
   json out;
   switch (argument.kind) {
   case Kind::Buffer:
-    return {{"kind", "buffer"}, {"offset", argument.offset}, {"bytes", argument.bytes}};
+    return {{"kind", "buffer"},
+            {"offset", argument.offset},
+            {"bytes", argument.bytes},
+            {"type", typeName(argument.type)},
+            {"shape", argument.shape},
+            {"stride", argument.stride},
+            {"extent", std::string(1, argument.extent)}};
   case Kind::Weight:
     out = {{"kind", "weight"}, {"index", argument.index}};
     break;

@@ -8,7 +8,8 @@
 //   SizeCondition     {"expr": [...], "relation": "ge" or "eq"}: expr >= 0 or expr == 0
 //   layerKinds        an array of "sliding" and "global"
 //   access            an array of "read", "write", "readwrite"
-//   LaunchArgument    {"kind": "buffer", "offset", "bytes"} {"kind": "weight", "index", "offset"}
+//   LaunchArgument    {"kind": "buffer", "offset", "bytes", "type", "shape", "stride", "extent"}
+//                     {"kind": "weight", "index", "offset"}
 //                     {"kind": "cache" or "table", "index", "lane", "offset"}
 //                     {"kind": "input" or "output", "name", "offset"}; offset may be absent: 0
 #pragma once

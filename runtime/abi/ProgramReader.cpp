@@ -44,13 +44,13 @@ std::string readString(const JsonObject &object, const char *key) {
   return object.string(key).value_or("");
 }
 
-ScalarType readType(const JsonObject &object, const char *key) {
+ScalarType readType(const JsonObject &object, const char *key, bool integers = false) {
   const json *value = object.find(key);
   std::optional<ScalarType> type;
   if (value && value->is_string())
     type = scalarTypeFromName(value->get_ref<const std::string &>());
-  if (!type || !isFloat(*type))
-    object.mismatch(key, "a float type");
+  if (!type || (!isFloat(*type) && !integers))
+    object.mismatch(key, integers ? "a type" : "a float type");
   return type.value_or(ScalarType::F32);
 }
 
@@ -290,6 +290,10 @@ private:
     if (out.kind == Kind::Buffer) {
       out.offset = uint64_t(readSize(object, "offset"));
       out.bytes = uint64_t(readSize(object, "bytes"));
+      out.type = readType(object, "type", /*integers=*/true);
+      out.shape = readShape(object, "shape");
+      out.stride = readSize(object, "stride");
+      out.extent = "TBR1"[readEnum(object, "extent", {"T", "B", "R", "1"})];
       return out;
     }
     out.offset = uint64_t(object.integer("offset", sizeRange).value_or(0));

@@ -72,8 +72,39 @@ std::optional<uint64_t> tableLaneBytes(const TablePlan &table) {
   return mulBytes(mulBytes(512 * byteWidth(table.elem), uint64_t(table.active)), 1);
 }
 
+int64_t largestRows(char extent, const ProgramLimits &limits) {
+  switch (extent) {
+  case 'T':
+    return limits.maxChunk;
+  case 'B':
+    return limits.maxBatch;
+  case 'R':
+    return limits.maxLogitRows;
+  default:
+    return 1;
+  }
+}
+
+std::optional<uint64_t> rowElements(const LaunchArgument &buffer) {
+  std::optional<uint64_t> elements = 1;
+  for (int64_t size : buffer.shape)
+    elements = size > 0 ? mulBytes(elements, uint64_t(size)) : std::nullopt;
+  return elements;
+}
+
+std::optional<uint64_t> rowsBytes(const LaunchArgument &buffer, const ProgramLimits &limits) {
+  int64_t rows = largestRows(buffer.extent, limits);
+  std::optional<uint64_t> elements = rowElements(buffer);
+  if (rows < 0 || !elements || buffer.stride < 0 || *elements > uint64_t(buffer.stride))
+    return std::nullopt;
+  if (rows == 0)
+    return 0;
+  return mulBytes(addBytes(mulBytes(uint64_t(rows - 1), uint64_t(buffer.stride)), *elements),
+                  byteWidth(buffer.type));
+}
+
 std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits) {
-  int64_t rows = output.extent == 'T' ? limits.maxChunk : limits.maxLogitRows;
+  int64_t rows = largestRows(output.extent, limits);
   if (rows < 0)
     return std::nullopt;
   std::optional<uint64_t> bytes = mulBytes(uint64_t(rows), byteWidth(output.type));

@@ -29,6 +29,14 @@ std::optional<uint64_t> lanePageBytes(const CachePlan &cache);
 /// Bytes of one of a table's four lanes.
 std::optional<uint64_t> tableLaneBytes(const TablePlan &table);
 
+/// The most rows that an extent ('T', 'B', 'R', '1') counts.
+int64_t largestRows(char extent, const ProgramLimits &limits);
+
+/// Elements of one row of a buffer, and bytes from the first row to the end of the last; nothing
+/// if that leaves 63 bits, or if rows overlap.
+std::optional<uint64_t> rowElements(const LaunchArgument &buffer);
+std::optional<uint64_t> rowsBytes(const LaunchArgument &buffer, const ProgramLimits &limits);
+
 /// Bytes of an output with all the rows that the limits allow.
 std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits);
 

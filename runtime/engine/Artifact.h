@@ -32,7 +32,7 @@
 
 namespace gemma {
 
-inline constexpr uint32_t artifactFormatVersion = 1;
+inline constexpr uint32_t artifactFormatVersion = 2;
 
 /// The kernels, compiled for one instruction set.
 struct HostObject {

@@ -126,12 +126,22 @@ private:
     }
   }
 
+  /// "[T, 16, 256] f32", with the stride of rows that do not lie side by side.
+  static std::string rows(const LaunchArgument &buffer) {
+    std::string shape = join(buffer.shape, ", ");
+    if (buffer.extent != '1')
+      shape = std::string(1, buffer.extent) + (shape.empty() ? "" : ", ") + shape;
+    bool apart = rowElements(buffer) != uint64_t(buffer.stride);
+    return "[" + shape + "] " + std::string(name(buffer.type)) +
+           (apart ? " stride " + std::to_string(buffer.stride) : "");
+  }
+
   std::string argument(const LaunchArgument &argument) const {
     using Kind = LaunchArgument::Kind;
     std::string offset = argument.offset ? "+" + std::to_string(argument.offset) : "";
     switch (argument.kind) {
     case Kind::Buffer:
-      return "arena+" + std::to_string(argument.offset);
+      return "arena+" + std::to_string(argument.offset) + " " + rows(argument);
     case Kind::Weight:
       return "@" + program.weights[size_t(argument.index)].name + offset;
     case Kind::Cache:

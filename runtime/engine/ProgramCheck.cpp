@@ -178,6 +178,14 @@ private:
         fail(place + ".offset", "expected a multiple of 2, got " + std::to_string(argument.offset));
         return std::nullopt;
       }
+      std::optional<uint64_t> rows = rowsBytes(argument, program.limits);
+      if (!rows || *rows > argument.bytes) {
+        fail(place, "expected rows apart and within " + std::to_string(argument.bytes) +
+                        " bytes, got " +
+                        std::to_string(largestRows(argument.extent, program.limits)) + ", " +
+                        std::to_string(argument.stride) + " elements apart");
+        return std::nullopt;
+      }
       return range;
     }
     case Kind::Weight:

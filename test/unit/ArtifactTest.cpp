@@ -90,15 +90,22 @@ TEST_F(ArtifactTest, InspectShowsEveryPart) {
   Expected<Artifact> read = readArtifact(path);
   ASSERT_TRUE(read.ok());
   std::string text = inspectText(*read);
-  for (const char *part : {"artifact ", "model sample", "avx2, 77 bytes, needs avx2 fma",
-                           "embed 11x8xf32, rows, 352 bytes", "c0 ring, heads 1, dim 4",
-                           "k1 grid (R ceildiv 3)", "when (8 + (T * -1)) >= 0",
-                           "(read tokens, read @embed, write arena+64) embed", "readwrite @c1.v"})
+  for (const char *part :
+       {"artifact ", "model sample", "avx2, 77 bytes, needs avx2 fma",
+        "embed 11x8xf32, rows, 352 bytes", "c0 ring, heads 1, dim 4", "k1 grid (R ceildiv 3)",
+        "when (8 + (T * -1)) >= 0", "(read tokens, read @embed, write arena+64 [T, 8] f32) embed",
+        "readwrite @c1.v"})
     EXPECT_TRUE(text.find(part) != std::string::npos) << part << " in\n" << text;
   nlohmann::json object = inspectJson(*read);
   EXPECT_EQ(object["identity"], read->identity);
   EXPECT_EQ(object["program"]["kernels"].size(), 2u);
   EXPECT_EQ(object["memory"]["weights"], 384);
+}
+
+TEST_F(ArtifactTest, InspectShowsRowsThatLieApart) {
+  artifact.program.variants[0].launches[0].arguments[2].shape = {2, 2};
+  std::string text = inspectText(artifact);
+  EXPECT_NE(text.find("write arena+64 [T, 2, 2] f32 stride 8) embed"), std::string::npos) << text;
 }
 
 TEST_F(ArtifactTest, BytesDependOnContentAlone) { EXPECT_EQ(written(), written()); }
@@ -140,7 +147,7 @@ TEST_F(ArtifactTest, NamesTheVersionThatDiffers) {
   std::string bytes = written(), changed = bytes;
   changed[8] = 9;
   seal(changed);
-  EXPECT_NE(refusal(changed).find("format version 1, got 9"), std::string::npos);
+  EXPECT_NE(refusal(changed).find("format version 2, got 9"), std::string::npos);
   changed = bytes;
   changed[12] = 9;
   seal(changed);
@@ -211,6 +218,22 @@ TEST(ProgramCheck, Refuses) {
       "inside the arena"));
   EXPECT_TRUE(has(change([](Program &p) { p.variants[0].launches[0].arguments[2].offset = 3; }),
                   "multiple of 2"));
+  // 8 rows of 8 elements of 4 bytes, side by side, fill the buffer.
+  auto rows = [&](auto &&edit) {
+    return change([&](Program &p) { edit(p.variants[0].launches[0].arguments[2]); });
+  };
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) { a.shape = {9}; }), "rows apart"));
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) { a.stride = 9; }), "rows apart and within 256"));
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) { a.stride = -1; }), "rows apart"));
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) { a.stride = INT64_MAX; }), "rows apart"));
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) { a.type = ScalarType::F64; }), "rows apart"));
+  EXPECT_TRUE(has(rows([](LaunchArgument &a) {
+                    a.shape = {INT64_MAX, INT64_MAX};
+                    a.stride = INT64_MAX;
+                  }),
+                  "rows apart"));
+  EXPECT_EQ(rows([](LaunchArgument &a) { a.shape = {2, 2}; }), "");
+  EXPECT_EQ(rows([](LaunchArgument &a) { a.extent = 'B'; }), "");
   EXPECT_TRUE(has(change([](Program &p) { p.kernels[0].access[1] = 1; }), "constant"));
   EXPECT_TRUE(has(change([](Program &p) {
                     p.variants[0].launches[1].arguments[3] = p.variants[0].launches[1].arguments[0];

@@ -37,7 +37,7 @@ inline Program sampleProgram() {
                       std::string(32, '1')}};
   LaunchArgument tokens{Kind::Input, 0, 0, -1, "tokens"};
   LaunchArgument embed{Kind::Weight, 0, 0, 0, ""};
-  LaunchArgument hidden{Kind::Buffer, 64, 8 * 8 * 4, -1, ""};
+  LaunchArgument hidden{Kind::Buffer, 64, 8 * 8 * 4, -1, "", ScalarType::F32, {8}, 8, 'T'};
   LaunchArgument table{Kind::Table, 0, 0, 0, "cos_hi"};
   LaunchArgument cache{Kind::Cache, 0, 0, 1, "v"};
   LaunchArgument logits{Kind::Output, 0, 0, -1, "logits"};

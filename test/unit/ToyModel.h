@@ -42,7 +42,8 @@ inline Program toyProgram(const ModelConfig &config) {
     return LaunchArgument{Kind::Cache, 0, 0, index, lane};
   };
   auto weight = [](int64_t index) { return LaunchArgument{Kind::Weight, 0, 0, index, ""}; };
-  LaunchArgument y{Kind::Buffer, 64, 8 * hidden * 8, -1, ""};
+  LaunchArgument y{Kind::Buffer,    64,       8 * hidden * 8, -1, "",
+                   ScalarType::F64, {hidden}, hidden,         'T'};
   Variant all;
   all.name = "all";
   all.launches = {

@@ -1,5 +1,7 @@
 #include "tools/gemma-bench/LaunchCost.h"
 
+#include "runtime/abi/ProgramSizes.h"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -60,8 +62,7 @@ int64_t tokensOf(const StepShape &shape) {
 /// What the nodes of a launch are, as far as the cost depends on it.
 struct LaunchKind {
   bool embed = false, head = false, core = false, append = false;
-  /// Only the rows whose logits are wanted are computed; with `select` they come from all tokens.
-  bool logitRows = true, select = false;
+  bool logitRows = true; ///< only the rows whose logits are wanted are computed
 };
 
 LaunchKind kindOf(const Launch &launch) {
@@ -72,7 +73,6 @@ LaunchKind kindOf(const Launch &launch) {
     kind.head |= rest == "lm_head";
     kind.core |= rest == "attn.core";
     kind.append |= rest == "attn.append";
-    kind.select |= rest == "select_rows";
     kind.logitRows &= layer < 0 && rest != "embed";
   }
   return kind;
@@ -107,7 +107,6 @@ StepSizes StepShape::sizes() const {
 Cost launchCost(const Program &program, const Launch &launch, const StepShape &shape) {
   LaunchKind kind = kindOf(launch);
   int64_t tokens = tokensOf(shape);
-  const ProgramLimits &limits = program.limits;
   const std::vector<uint8_t> &access = program.kernels[size_t(launch.kernel)].access;
   std::set<int64_t> caches;
   Cost cost;
@@ -118,11 +117,11 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
       cost += weightCost(program.weights[size_t(argument.index)], kind, shape);
       break;
     case LaunchArgument::Kind::Buffer: {
-      bool selected = kind.logitRows && !(kind.select && access[i] == 0);
-      double rows = double(kind.logitRows ? shape.logitRows : tokens);
-      double most = double(std::max<int64_t>(selected ? limits.maxLogitRows : limits.maxChunk, 1));
+      // Of the rows that it selects from, a launch reads those that it selects.
+      auto rows = double(kind.logitRows ? shape.logitRows : tokens);
+      double rowBytes = double(*rowElements(argument)) * double(byteWidth(argument.type));
       // A read-write argument moves twice.
-      cost.bytes += double(argument.bytes) * rows / most * (access[i] == 2 ? 2 : 1);
+      cost.bytes += rows * rowBytes * (access[i] == 2 ? 2 : 1);
       break;
     }
     case LaunchArgument::Kind::Cache:

@@ -1,5 +1,8 @@
 #include "tools/gemma-run/NodeLog.h"
 
+#include "runtime/abi/ProgramSizes.h"
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -127,30 +130,30 @@ void NodeLog::afterLaunch(size_t variant, size_t launchIndex) {
     const LaunchArgument &argument = launch.arguments[i];
     OutputView view;
     view.data = context.argumentData(variant, launchIndex, i);
-    view.type = program.activationType;
-    int64_t rowBytes = 0;
+    int64_t rows = stepTokens, stride = 0;
     if (kernel.access[i] == 0)
       continue;
     if (argument.kind == LaunchArgument::Kind::Buffer) {
-      // A buffer has room for the largest step's rows.
-      rowBytes = int64_t(argument.bytes) / program.limits.maxChunk;
+      view.type = argument.type;
+      view.rowElements = int64_t(*rowElements(argument));
+      stride = argument.stride;
+      rows = std::min(rows, largestRows(argument.extent, program.limits));
     } else if (argument.kind == LaunchArgument::Kind::Output) {
       std::optional<OutputView> output = context.output(argument.name);
       view.type = output->type;
-      rowBytes = output->rowElements * int64_t(byteWidth(view.type));
+      stride = view.rowElements = output->rowElements;
     } else {
       continue; // a cache
     }
-    view.rowElements = rowBytes / int64_t(byteWidth(view.type));
     int part = parts[key]++;
     for (const NodeTensor &tensor :
          nodeTensors(program.config, key, part, promptLength, view.rowElements)) {
       int64_t elements = 1;
       for (int64_t size : tensor.shape)
         elements *= size;
-      for (int64_t row = 0; row < stepTokens; ++row) {
+      for (int64_t row = 0; row < rows; ++row) {
         OutputView slice = view;
-        slice.data += row * rowBytes + tensor.begin * int64_t(byteWidth(view.type));
+        slice.data += (row * stride + tensor.begin) * int64_t(byteWidth(view.type));
         slice.rowElements = elements;
         log.append(tensor.name, slice, 0, tensor.shape);
       }

@@ -72,7 +72,7 @@ void CompiledRun::afterLaunch(size_t variant, size_t launchIndex, int64_t tokens
     bool output = argument.kind == LaunchArgument::Kind::Output;
     if (kernel.access[i] == 0 || (!output && argument.kind != LaunchArgument::Kind::Buffer))
       continue;
-    ScalarType type = program.activationType;
+    ScalarType type = argument.type;
     if (output)
       for (const OutputPlan &plan : program.outputs)
         if (plan.name == argument.name)
