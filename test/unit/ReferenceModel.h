@@ -103,6 +103,22 @@ public:
         lengths.push_back(entry.shape[0]);
     return lengths;
   }
+  /// The length of the prompt whose inner values are there, as names have it.
+  std::string innerPrompt() const { return file.metadata().at("hidden_prompt"); }
+  /// The names of the inner values that are the output of a node or part of one.
+  std::vector<std::string> innerNames() const {
+    std::vector<std::string> names;
+    for (const SafetensorsEntry &entry : file.entries()) {
+      const std::string &name = entry.name;
+      bool inner = name.starts_with("hidden." + innerPrompt() + ".") ||
+                   name.starts_with("sub." + innerPrompt() + ".");
+      // The activation of the gate is inside the node mlp.act; a layer's input is the output
+      // before.
+      if (inner && !name.ends_with(".gelu") && !name.ends_with(".layer_input"))
+        names.push_back(name);
+    }
+    return names;
+  }
 
 private:
   SafetensorsFile file;
