@@ -1,4 +1,6 @@
 #include "passes/lower/GroupLowering.h"
+
+#include "passes/lower/DeviceTiles.h"
 #include "passes/lower/RowMath.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -63,7 +65,8 @@ LogicalResult GroupLowering::lowerRowsGroup() {
       return failure();
   }
   launch(assembler.finish(memory.module, nodeNames(ops),
-                          AffineMap::get(0, 5, size(expressions, extent))));
+                          AffineMap::get(0, 5, size(expressions, extent)),
+                          onHost() ? 0 : kThreadsOfRows));
   return success();
 }
 
@@ -117,10 +120,14 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
 
   block = assembler.enterGrid(loc);
   OpBuilder &b = assembler.builder();
+  kernel::MmaAttr tile;
+  if (!onHost())
+    tile = contractionTile(b.getContext(), plan.tokenTile);
   auto op = kernel::ContractOp::create(
       b, loc, block, act, weightArg, out, kernel::ExtentAttr::get(b.getContext(), extent),
-      b.getI64IntegerAttr(kPanelsOfBlock), b.getI64IntegerAttr(kRowTile),
-      activation ? b.getUnitAttr() : UnitAttr(), kernel::MmaAttr());
+      b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
+      b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
+      activation ? b.getUnitAttr() : UnitAttr(), tile);
   {
     OpBuilder::InsertionGuard guard(b);
     Type acc = numerics.getAccumulate();
@@ -141,14 +148,17 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     }
     kernel::YieldOp::create(b, loc, value);
   }
-  int64_t panels = cast<MemRefType>(weight.getType()).getDimSize(0);
   SmallVector<Operation *> named = {contraction};
   if (activation)
     named.push_back(activation);
-  launch(assembler.finish(
-      memory.module, nodeNames(named),
-      AffineMap::get(0, 5,
-                     expressions.getAffineConstantExpr(llvm::divideCeil(panels, kPanelsOfBlock)))));
+  auto packed = cast<MemRefType>(weight.getType());
+  AffineExpr blocks = expressions.getAffineConstantExpr(
+      tile ? llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())
+           : llvm::divideCeil(packed.getDimSize(0), kPanelsOfBlock));
+  if (tile)
+    blocks = blocks * size(expressions, extent).ceilDiv(tile.getTokens());
+  launch(assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks),
+                          tile ? kThreadsOfContraction : 0));
   return success();
 }
 
@@ -179,17 +189,22 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     batch.push_back(assembler.argument(memory.input(name), kernel::Access::Read));
   int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
   OpBuilder &b = assembler.builder();
-  kernel::AttentionOp::create(
+  auto op = kernel::AttentionOp::create(
       b, loc, block, q.memory, k, v, out, batch[0], batch[1], batch[2], batch[3],
       b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
       TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
+  if (!onHost() && failed(setAttentionTile(op)))
+    return gqa.emitOpError() << "needs more than " << kSharedLimit
+                             << " bytes of shared memory for 16 keys";
+  queryTile = op.getQueryTile();
   AffineExpr tiles = size(expressions, kernel::Extent::T).floorDiv(queryTile) +
                      size(expressions, kernel::Extent::B);
-  if (queryTile == 1) // every row has one new token
+  if (plan.fuseAttention) // every row has one new token
     tiles = size(expressions, kernel::Extent::B);
-  launch(assembler.finish(memory.module, nodeNames({gqa}), AffineMap::get(0, 5, tiles * kvHeads)));
+  launch(assembler.finish(memory.module, nodeNames({gqa}), AffineMap::get(0, 5, tiles * kvHeads),
+                          onHost() ? 0 : kThreadsOfAttention));
   return success();
 }
 

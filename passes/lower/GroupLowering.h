@@ -66,6 +66,7 @@ private:
   void lowerAppend(ir::CacheAppendOp op);
   void lowerTopK(ir::TopKOp op);
 
+  bool onHost() const { return plan.family == Family::Host; }
   kernel::Extent extentOf(mlir::Value tensor);
   Place placeOf(mlir::Value tensor);
   RowInput rowInput(mlir::Value tensor);

@@ -1,5 +1,7 @@
 #include "passes/lower/KernelAssembler.h"
 
+#include "dialect/kernel/SharedMemory.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -46,8 +48,9 @@ Value KernelAssembler::scratch(MemRefType type) {
   return kernel::ScratchOp::create(inner, function.getLoc(), type);
 }
 
-void KernelAssembler::rows(Location loc, const RowDomain &domain, ArrayRef<RowInput> inputs,
-                           ArrayRef<Place> outputs, ArrayRef<Value> lookups, Body body) {
+kernel::RowsOp KernelAssembler::rows(Location loc, const RowDomain &domain,
+                                     ArrayRef<RowInput> inputs, ArrayRef<Place> outputs,
+                                     ArrayRef<Value> lookups, Body body) {
   SmallVector<Value> inputMemory, outputMemory;
   SmallVector<AffineMap> maps;
   unsigned dims = 3 + lookups.size();
@@ -69,6 +72,7 @@ void KernelAssembler::rows(Location loc, const RowDomain &domain, ArrayRef<RowIn
       inner.createBlock(&op.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
   SmallVector<Value> results = body(inner, loc, block->getArguments());
   kernel::YieldOp::create(inner, loc, results);
+  return op;
 }
 
 Value KernelAssembler::enterGrid(Location loc) {
@@ -83,7 +87,8 @@ Value KernelAssembler::enterGrid(Location loc) {
   return grid.getBlockIndex();
 }
 
-kernel::FuncOp KernelAssembler::finish(ModuleOp module, StringRef nodes, AffineMap grid) {
+kernel::FuncOp KernelAssembler::finish(ModuleOp module, StringRef nodes, AffineMap grid,
+                                       int64_t threads) {
   SmallVector<Type> types;
   SmallVector<Attribute> attributes;
   Builder b(module.getContext());
@@ -95,6 +100,9 @@ kernel::FuncOp KernelAssembler::finish(ModuleOp module, StringRef nodes, AffineM
   function.setFunctionTypeAttr(TypeAttr::get(b.getFunctionType(types, {})));
   function.setArgAttrsAttr(b.getArrayAttr(attributes));
   function.setGridAttr(AffineMapAttr::get(grid));
+  if (threads)
+    function.setLaunchAttr(
+        kernel::LaunchAttr::get(module.getContext(), threads, kernel::sharedBytes(function)));
 
   // Equal bodies give equal text: names and locations are not printed yet.
   std::string text;

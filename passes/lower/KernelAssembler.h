@@ -43,8 +43,9 @@ public:
 
   using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::Location,
                                                                  mlir::ValueRange)>;
-  void rows(mlir::Location loc, const RowDomain &domain, llvm::ArrayRef<RowInput> inputs,
-            llvm::ArrayRef<Place> outputs, llvm::ArrayRef<mlir::Value> lookups, Body body);
+  kernel::RowsOp rows(mlir::Location loc, const RowDomain &domain, llvm::ArrayRef<RowInput> inputs,
+                      llvm::ArrayRef<Place> outputs, llvm::ArrayRef<mlir::Value> lookups,
+                      Body body);
 
   /// Builder positioned in the hoisted part, or in the grid after enterGrid().
   mlir::OpBuilder &builder() { return inner; }
@@ -52,8 +53,10 @@ public:
   mlir::Value enterGrid(mlir::Location loc);
 
   /// Ends the kernel: sets the signature, a name made of `nodes` and a hash of the body, and the
-  /// grid. Gives an equal kernel that the module has already, else this one.
-  kernel::FuncOp finish(mlir::ModuleOp module, llvm::StringRef nodes, mlir::AffineMap grid);
+  /// grid. Gives an equal kernel that the module has already, else this one. With `threads` it is a
+  /// GPU kernel, whose shared memory is what its ops need.
+  kernel::FuncOp finish(mlir::ModuleOp module, llvm::StringRef nodes, mlir::AffineMap grid,
+                        int64_t threads = 0);
   /// Program-level memories in the order of the kernel's arguments.
   llvm::SmallVector<mlir::Value> launchOperands() const;
 

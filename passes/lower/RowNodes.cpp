@@ -143,10 +143,13 @@ void GroupLowering::lowerEmbed(ir::EmbedOp op) {
   Value tokens = assembler.argument(memory.input("tokens"), kernel::Access::Read);
   RowDomain box = domain(op.getY());
   Place out = resultPlace(op.getY());
-  assembler.rows(op.getLoc(), box, {row}, {out}, {tokens},
-                 [&](OpBuilder &b, Location loc, ValueRange args) -> SmallVector<Value> {
-                   return {RowMath(b, loc).scale(args[0], mul)};
-                 });
+  kernel::RowsOp rows =
+      assembler.rows(op.getLoc(), box, {row}, {out}, {tokens},
+                     [&](OpBuilder &b, Location loc, ValueRange args) -> SmallVector<Value> {
+                       return {RowMath(b, loc).scale(args[0], mul)};
+                     });
+  if (weight.getLayout()->getPanel() == 8)
+    rows.setSwizzled(ArrayRef<int64_t>{0});
 }
 
 void GroupLowering::lowerSelectRows(ir::SelectRowsOp op) {
