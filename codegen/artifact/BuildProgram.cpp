@@ -156,7 +156,12 @@ void ProgramWriter::addKernel(kernel::FuncOp op) {
   plan.grid = sizeExpr(op.getGrid().getResult(0));
   for (unsigned i = 0, n = op.getNumArguments(); i < n; ++i)
     plan.access.push_back(uint8_t(op.getAccess(i)));
-  plan.scratchBytes = uint64_t(op.getScratchBytes());
+  if (kernel::LaunchAttr launch = op.getLaunchAttr()) {
+    plan.threads = uint64_t(launch.getThreads());
+    plan.sharedBytes = uint64_t(launch.getShared());
+  } else {
+    plan.scratchBytes = uint64_t(op.getScratchBytes());
+  }
   plan.hash = op->getAttrOfType<StringAttr>("hash").str();
   program.kernels.push_back(std::move(plan));
 }
@@ -232,6 +237,7 @@ Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
 Status ProgramWriter::addVariant(program::VariantOp op) {
   Variant variant;
   variant.name = op.getSymName().str();
+  program.family = op.getTarget() == "cuda" ? DeviceFamily::Cuda : DeviceFamily::Host;
   IntegerSet set = op.getCondition();
   for (unsigned i = 0, n = set.getNumConstraints(); i < n; ++i)
     variant.conditions.push_back({sizeExpr(set.getConstraint(i)), set.isEq(i)});

@@ -126,11 +126,13 @@ struct Variant {
 };
 
 struct KernelPlan {
-  std::string name; ///< symbol in the host objects
+  std::string name; ///< symbol in the objects
   SizeExpr grid;
-  uint64_t scratchBytes = 0;   ///< a worker
+  uint64_t scratchBytes = 0;   ///< Host: of a worker
   std::vector<uint8_t> access; ///< one an argument: 0 read, 1 write, 2 readwrite
   std::string hash;            ///< of the kernel's IR, 32 hex digits
+  uint64_t threads = 0;        ///< Cuda: of a block, a multiple of 32; 0 on the host
+  uint64_t sharedBytes = 0;    ///< Cuda: dynamic shared memory of a block
 
   bool operator==(const KernelPlan &) const = default;
 };
@@ -155,8 +157,15 @@ struct ProgramLimits {
   bool operator==(const ProgramLimits &) const = default;
 };
 
+/// What kind of device a program runs on.
+enum class DeviceFamily : uint8_t {
+  Host, ///< the processor's cores
+  Cuda, ///< CUDA devices, and their emulator
+};
+
 struct Program {
   ModelConfig config;
+  DeviceFamily family = DeviceFamily::Host;
   ProgramLimits limits;
   std::string numerics; ///< printed #gemma.numerics
   ScalarType weightType = ScalarType::F32;

@@ -137,6 +137,8 @@ static json toJson(const KernelPlan &kernel) {
   return {{"name", kernel.name},
           {"grid", sizeExprToJson(kernel.grid)},
           {"scratchBytes", kernel.scratchBytes},
+          {"threads", kernel.threads},
+          {"sharedBytes", kernel.sharedBytes},
           {"access", std::move(access)},
           {"hash", kernel.hash}};
 }
@@ -208,6 +210,7 @@ json programToJson(const Program &program) {
             {"maxBatch", program.limits.maxBatch},
             {"maxChunk", program.limits.maxChunk},
             {"maxLogitRows", program.limits.maxLogitRows}}},
+          {"family", program.family == DeviceFamily::Host ? "host" : "cuda"},
           {"numerics", program.numerics},
           {"weightType", typeName(program.weightType)},
           {"activationType", typeName(program.activationType)},

@@ -163,6 +163,7 @@ public:
       program.limits.maxChunk = readSize(*limits, "maxChunk");
       program.limits.maxLogitRows = readSize(*limits, "maxLogitRows");
     }
+    program.family = DeviceFamily(readEnum(object, "family", {"host", "cuda"}));
     program.numerics = readString(object, "numerics");
     program.weightType = readType(object, "weightType");
     program.activationType = readType(object, "activationType");
@@ -265,6 +266,8 @@ private:
     out.name = readString(object, "name");
     out.grid = readExpr(object, "grid");
     out.scratchBytes = uint64_t(readSize(object, "scratchBytes"));
+    out.threads = uint64_t(readSize(object, "threads"));
+    out.sharedBytes = uint64_t(readSize(object, "sharedBytes"));
     forEach(object, "access", [&](const json &item, const std::string &place) {
       out.access.push_back(
           uint8_t(readEnum(item, place, {"read", "write", "readwrite"}, object.problems())));

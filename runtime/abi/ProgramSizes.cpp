@@ -117,8 +117,8 @@ std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimit
 }
 
 static constexpr std::string_view inputNames[stepInputCount] = {
-    "tokens",   "positions", "ring_pages", "pages",     "row_starts",
-    "seq_lens", "slots",     "page_table", "logit_rows", ""};
+    "tokens",   "positions", "ring_pages", "pages",      "row_starts",
+    "seq_lens", "slots",     "page_table", "logit_rows", "sizes"};
 
 std::optional<StepInput> stepInputFromName(std::string_view name) {
   for (size_t i = 0; i < stepInputCount; ++i)

@@ -19,8 +19,8 @@ std::optional<uint64_t> mulBytes(std::optional<uint64_t> a, uint64_t b);
 std::optional<uint64_t> addBytes(std::optional<uint64_t> a, std::optional<uint64_t> b);
 
 /// Bytes of a weight in its layout; nothing if the recipe is none that the packer executes:
-/// rank 1 or 2, stored as f64, f32 or bf16, panel and kpack 0 and 1 (row-major), 16 and 1 or 2, or 8 and 64,
-/// interleave 1 or 2 (only in panels, and of an even number of rows).
+/// rank 1 or 2, stored as f64, f32 or bf16, panel and kpack 0 and 1 (row-major), 16 and 1 or 2, or
+/// 8 and 64, interleave 1 or 2 (only in panels, and of an even number of rows).
 std::optional<uint64_t> packedBytes(const WeightRecipe &recipe);
 
 /// Bytes of one page of one lane of a cache.
@@ -40,8 +40,9 @@ std::optional<uint64_t> rowsBytes(const LaunchArgument &buffer, const ProgramLim
 /// Bytes of an output with all the rows that the limits allow.
 std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits);
 
-/// The arrays that the runtime fills before a step, all i32 (see program.input). Sizes is no argument
-/// of a launch: it is the step's GemmaSizes, which every kernel is given, where the device can read.
+/// The arrays that the runtime fills before a step, all i32 (see program.input). Sizes is no
+/// argument of a launch: it is the step's GemmaSizes, which every kernel is given, where the device
+/// can read.
 enum class StepInput : uint8_t {
   Tokens,
   Positions,

@@ -26,8 +26,22 @@ static constexpr size_t hashedHeaderBytes = 24;
 static constexpr size_t digestBytes = 32;
 
 const std::vector<std::string> &Artifact::knownFeatures() {
-  static const std::vector<std::string> features = {"host-x86_64"};
+  static const std::vector<std::string> features = {"host-x86_64", "cuda"};
   return features;
+}
+
+const char *objectKindName(ObjectKind kind) {
+  switch (kind) {
+  case ObjectKind::Host:
+    return "host";
+  case ObjectKind::Emulator:
+    return "emulator";
+  case ObjectKind::Cubin:
+    return "cubin";
+  case ObjectKind::Ptx:
+    return "ptx";
+  }
+  return "unknown";
 }
 
 //===----------------------------------------------------------------------===//
@@ -49,7 +63,7 @@ template <typename T> void appendInteger(std::string &out, T value) {
 
 static std::vector<Section> sectionsOf(const Artifact &artifact) {
   std::vector<Section> sections;
-  for (const HostObject &object : artifact.objects)
+  for (const KernelBinary &object : artifact.objects)
     sections.push_back({"object:" + object.name, &object.bytes});
   if (artifact.tokenizer)
     sections.push_back({"tokenizer.json", &*artifact.tokenizer});
@@ -84,8 +98,11 @@ static uint64_t roundUp(uint64_t value) { return (value + 63) / 64 * 64; }
 /// manifest is padded with spaces to a length that is a multiple of 64.
 static std::string identityPart(const Artifact &artifact) {
   json objects = json::array();
-  for (const HostObject &object : artifact.objects)
-    objects.push_back({{"name", object.name}, {"features", object.features}});
+  for (const KernelBinary &object : artifact.objects)
+    objects.push_back({{"name", object.name},
+                       {"kind", objectKindName(object.kind)},
+                       {"kernel", object.kernel},
+                       {"features", object.features}});
   json manifest = {{"program", programToJson(artifact.program)},
                    {"modelName", artifact.modelName},
                    {"compilerVersion", artifact.compilerVersion},
@@ -321,6 +338,15 @@ private:
     }
   }
 
+  static ObjectKind kindOf(const std::string &name, const JsonObject &entry) {
+    for (ObjectKind kind :
+         {ObjectKind::Host, ObjectKind::Emulator, ObjectKind::Cubin, ObjectKind::Ptx})
+      if (name == objectKindName(kind))
+        return kind;
+    entry.mismatch("kind", "host, emulator, cubin or ptx");
+    return ObjectKind::Host;
+  }
+
   void readObjects(const JsonObject &object) {
     for (const json &item : array(object, "objects")) {
       if (!item.is_object()) {
@@ -328,8 +354,10 @@ private:
         return;
       }
       JsonObject entry(item, where, "objects", object.problems());
-      HostObject host;
+      KernelBinary host;
       host.name = text(entry, "name");
+      host.kind = kindOf(text(entry, "kind"), entry);
+      host.kernel = entry.string("kernel").value_or("");
       strings(entry, "features", host.features);
       auto found = std::find_if(sections.begin(), sections.end(), [&](const auto &section) {
         return section.first == "object:" + host.name;

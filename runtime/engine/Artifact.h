@@ -12,8 +12,8 @@
 //              8 bytes  m, bytes of the manifest
 //              m bytes  manifest: JSON with the program, the required features, versions, eos list
 //                       and the sections' {"name", "offset", "bytes"}, offset from the file's start
-//              the rest sections, each beginning on a multiple of 64: "object:NAME", the shared
-//                       object of each instruction set; "tokenizer.json", "tokenizer_config.json"
+//              the rest sections, each beginning on a multiple of 64: "object:NAME", the kernel
+//                       objects; "tokenizer.json", "tokenizer_config.json"
 //   64+n h   hint part: 32 hex digits XXH3-128 of the rest, then JSON: the checkpoint's folder and
 //            its files as they were at compile time
 //
@@ -34,14 +34,25 @@ namespace gemma {
 
 inline constexpr uint32_t artifactFormatVersion = 2;
 
-/// The kernels, compiled for one instruction set.
-struct HostObject {
-  std::string name; ///< "baseline", "avx2", ...: what GEMMA_ISA asks for
-  /// CPU features in LLVM's spelling that the code needs ("avx512f"); all of them.
-  std::vector<std::string> features;
-  std::string bytes; ///< an ELF shared object
+/// What a kernel object is.
+enum class ObjectKind : uint8_t {
+  Host,     ///< an ELF shared object with all kernels, for one instruction set
+  Emulator, ///< an ELF shared object made of one kernel's PTX (runtime/abi/EmuAbi.h)
+  Cubin,    ///< one kernel's machine code for one CUDA architecture
+  Ptx,      ///< one kernel's PTX text, for devices that are newer than the compiler
+};
+const char *objectKindName(ObjectKind kind);
 
-  bool operator==(const HostObject &) const = default;
+/// Compiled kernels.
+struct KernelBinary {
+  std::string name; ///< once in the artifact: "avx2", which GEMMA_ISA asks for; "sm_80/KERNEL"
+  ObjectKind kind = ObjectKind::Host;
+  std::string kernel; ///< the kernel that it holds; empty: all
+  /// Host: CPU features in LLVM's spelling that the code needs ("avx512f"); all of them.
+  std::vector<std::string> features;
+  std::string bytes;
+
+  bool operator==(const KernelBinary &) const = default;
 };
 
 /// A weight file as it was at compile time.
@@ -64,7 +75,7 @@ struct Artifact {
   std::vector<int64_t> eosIds;
   /// In any order: of those that the processor can run, the one that needs the most features is
   /// taken.
-  std::vector<HostObject> objects;
+  std::vector<KernelBinary> objects;
   /// Files of the checkpoint, byte for byte.
   std::optional<std::string> tokenizer, tokenizerConfig;
   std::optional<GenerationDefaults> generation;

@@ -34,9 +34,22 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
   if (Status status = context->allocate(); !status)
     return status;
   context->bindArguments();
-  context->executor = context->shared->makeExecutor(unsigned(plan->threads), context->scratch,
-                                                    context->scratchStride);
+  if (Status status = context->prepareExecutor(); !status)
+    return status;
   return context;
+}
+
+Status Context::prepareExecutor() {
+  Expected<std::unique_ptr<Executor>> made =
+      shared->makeExecutor(unsigned(memoryPlan.threads), scratch, scratchStride);
+  if (!made)
+    return made.status();
+  executor = std::move(*made);
+  for (const Region &region : regions)
+    if (Status status = executor->declareMemory(region.memory, region.bytes, region.name, false);
+        !status)
+      return status;
+  return {};
 }
 
 Status Context::allocate() {
@@ -47,27 +60,29 @@ Status Context::allocate() {
   const Program &program = shared->program();
   uint64_t used = 0;
   // planMemory() has found that none of these sizes overflows.
-  auto take = [&](uint64_t bytes) {
+  auto take = [&](uint64_t bytes, std::string name) {
     std::byte *place = memory.data() + used;
     used += *alignedBytes(bytes);
+    regions.push_back({place, bytes, std::move(name)});
     return place;
   };
   for (size_t i = 0; i < stepInputCount; ++i)
-    inputs.push_back(take(4 * uint64_t(stepInputEntries(StepInput(i), program))));
+    inputs.push_back(take(4 * uint64_t(stepInputEntries(StepInput(i), program)),
+                          "input " + std::string(stepInputName(StepInput(i)))));
   for (const OutputPlan &output : program.outputs)
-    outputs.push_back(take(*outputBytes(output, program.limits)));
+    outputs.push_back(take(*outputBytes(output, program.limits), "output " + output.name));
   uint64_t scratchBytes = 0;
   for (const KernelPlan &kernel : program.kernels)
     scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
   scratchStride = *alignedBytes(scratchBytes);
-  scratch = take(scratchStride * uint64_t(memoryPlan.threads));
-  arena = take(memoryPlan.activations);
+  scratch = take(scratchStride * uint64_t(memoryPlan.threads), "scratch");
+  arena = take(memoryPlan.activations, "activations");
   int64_t sequencePages = (memoryPlan.context + 15) / 16;
   for (const CachePlan &cache : program.caches) {
     uint64_t pageCount =
         uint64_t(memoryPlan.batch * (cache.ring ? cache.ringPages : sequencePages));
-    for (int lane = 0; lane < 2; ++lane)
-      lanes.push_back(take(*lanePageBytes(cache) * pageCount));
+    for (const char *lane : {".k", ".v"})
+      lanes.push_back(take(*lanePageBytes(cache) * pageCount, "cache " + cache.name + lane));
     if (cache.ring)
       ringPages = cache.ringPages;
   }

@@ -147,6 +147,7 @@ private:
 
   Context(std::shared_ptr<const Model> model, const MemoryPlan &plan);
   Status allocate();
+  Status prepareExecutor();
   void bindArguments();
   void *address(const LaunchArgument &argument) const;
   Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
@@ -161,6 +162,14 @@ private:
   std::unique_ptr<Executor> executor;
   bool poison = false;
   int64_t ringPages = 0; ///< of a sequence; 0 if no cache is a ring
+
+  /// A part of the memory, by the name that reports call it.
+  struct Region {
+    const std::byte *memory;
+    uint64_t bytes;
+    std::string name;
+  };
+  std::vector<Region> regions;
 
   PageMemory memory; ///< everything below lies in it
   std::byte *arena = nullptr;

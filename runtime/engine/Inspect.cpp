@@ -76,8 +76,12 @@ private:
 
   void objects() {
     line("objects");
-    for (const HostObject &object : artifact.objects)
-      line("  " + object.name + ", " + std::to_string(object.bytes.size()) + " bytes, needs " +
+    for (const KernelBinary &object : artifact.objects)
+      line("  " + object.name +
+           (object.kind == ObjectKind::Host
+                ? ", "
+                : std::string(", ") + objectKindName(object.kind) + ", ") +
+           std::to_string(object.bytes.size()) + " bytes, needs " +
            (object.features.empty() ? "nothing" : join(object.features, " ")));
   }
 
@@ -121,8 +125,11 @@ private:
       for (uint8_t one : kernel.access)
         access += (access.empty() ? "" : ", ") + std::string(accessName(one));
       line("  " + kernel.name + " grid " + sizeExprToText(kernel.grid) + ", scratch " +
-           std::to_string(kernel.scratchBytes) + " bytes, hash " + kernel.hash + ", (" + access +
-           ")");
+           std::to_string(kernel.scratchBytes) + " bytes, " +
+           (kernel.threads ? std::to_string(kernel.threads) + " threads, shared " +
+                                 std::to_string(kernel.sharedBytes) + " bytes, "
+                           : "") +
+           "hash " + kernel.hash + ", (" + access + ")");
     }
   }
 
@@ -186,9 +193,12 @@ std::string inspectText(const Artifact &artifact) { return Printer(artifact).run
 
 json inspectJson(const Artifact &artifact) {
   json objects = json::array(), files = json::array();
-  for (const HostObject &object : artifact.objects)
-    objects.push_back(
-        {{"name", object.name}, {"features", object.features}, {"bytes", object.bytes.size()}});
+  for (const KernelBinary &object : artifact.objects)
+    objects.push_back({{"name", object.name},
+                       {"kind", objectKindName(object.kind)},
+                       {"kernel", object.kernel},
+                       {"features", object.features},
+                       {"bytes", object.bytes.size()}});
   for (const RecordedFile &file : artifact.checkpointFiles)
     files.push_back({{"name", file.name}, {"size", file.size}, {"headerHash", file.headerHash}});
   json memory = json::object();

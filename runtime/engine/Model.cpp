@@ -6,6 +6,9 @@
 #include "runtime/device/WorkerPool.h"
 #include "runtime/engine/AngleTables.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace gemma {
 
 Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOptions &options,
@@ -54,13 +57,38 @@ Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Chec
 }
 
 Status Model::loadKernels() {
+  return program().family == DeviceFamily::Host ? loadHostKernels() : loadEmulatedKernels();
+}
+
+Status Model::loadEmulatedKernels() {
+  for (const KernelPlan &plan : program().kernels) {
+    auto object = std::ranges::find_if(content.objects, [&](const KernelBinary &binary) {
+      return binary.kind == ObjectKind::Emulator && binary.kernel == plan.name;
+    });
+    if (object == content.objects.end())
+      return badInput("the artifact was compiled for CUDA devices, which this runtime does not "
+                      "drive yet, and has no code for the emulated device; compile with --target "
+                      "emu-sm_80");
+    Expected<emu::Module> module = emu::Module::load(object->bytes, "object " + object->name);
+    if (!module)
+      return module.status();
+    if (Expected<const emu::Module::Kernel *> kernel = module->kernel(plan.name); !kernel)
+      return kernel.status();
+    isaName = "emulated " + module->target();
+    emulated.push_back(
+        {std::move(*module), plan.name, uint32_t(plan.threads), uint32_t(plan.sharedBytes)});
+  }
+  return {};
+}
+
+Status Model::loadHostKernels() {
   std::vector<IsaCandidate> candidates;
-  for (const HostObject &host : content.objects)
+  for (const KernelBinary &host : content.objects)
     candidates.push_back({host.name, host.features});
   Expected<size_t> choice = chooseIsa(candidates);
   if (!choice)
     return choice.status();
-  HostObject &chosen = content.objects[*choice];
+  KernelBinary &chosen = content.objects[*choice];
   isaName = chosen.name;
   Expected<KernelObject> loaded = KernelObject::load(chosen.bytes, "object " + chosen.name);
   if (!loaded)
@@ -75,9 +103,34 @@ Status Model::loadKernels() {
   return {};
 }
 
-std::unique_ptr<Executor> Model::makeExecutor(unsigned threads, std::byte *scratch,
-                                              uint64_t scratchStride) const {
-  return std::make_unique<HostExecutor>(kernels, threads, scratch, scratchStride);
+Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads, std::byte *scratch,
+                                                        uint64_t scratchStride) const {
+  if (program().family == DeviceFamily::Host)
+    return std::unique_ptr<Executor>(
+        std::make_unique<HostExecutor>(kernels, threads, scratch, scratchStride));
+  const char *settings = std::getenv("GEMMA_EMU");
+  Expected<emu::LaunchOptions> options = emu::launchOptionsFrom(settings ? settings : "");
+  if (!options)
+    return options.status();
+  auto executor = std::make_unique<emu::EmuExecutor>(emulated, threads, std::move(*options));
+  for (size_t i = 0; i < program().weights.size(); ++i) {
+    const WeightRecipe &recipe = program().weights[i];
+    if (Status status = executor->declareMemory(weight(int64_t(i)), recipe.bytes,
+                                                "weight " + recipe.name, /*readOnly=*/true);
+        !status)
+      return status;
+  }
+  for (size_t i = 0; i < program().tables.size(); ++i)
+    for (size_t lane = 0; lane < 4; ++lane) {
+      const TablePlan &table = program().tables[i];
+      if (Status status = executor->declareMemory(
+              tableLane(int64_t(i), lane), *tableLaneBytes(table),
+              "table " + table.name + "." + std::string(angleLaneNames[lane]),
+              /*readOnly=*/true);
+          !status)
+        return status;
+    }
+  return std::unique_ptr<Executor>(std::move(executor));
 }
 
 Status Model::makeTables() {

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/device/Executor.h"
 #include "runtime/device/KernelObject.h"
+#include "runtime/device/emu/EmuExecutor.h"
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/support/Memory.h"
@@ -37,7 +38,7 @@ public:
 
   const Artifact &artifact() const { return content; }
   const Program &program() const { return content.program; }
-  /// The name of the object that runs ("avx2").
+  /// The name of the instruction set or device that runs ("avx2", "emulated sm_80").
   const std::string &isa() const { return isaName; }
 
   const std::byte *weight(int64_t index) const { return weights.data(size_t(index)); }
@@ -45,9 +46,10 @@ public:
   const std::byte *tableLane(int64_t index, size_t lane) const {
     return tables.data() + tableOffsets[size_t(index) * 4 + lane];
   }
-  /// What runs the kernels for one context; must not outlive the model.
-  std::unique_ptr<Executor> makeExecutor(unsigned threads, std::byte *scratch,
-                                         uint64_t scratchStride) const;
+  /// What runs the kernels for one context; must not outlive the model. It knows the weights and
+  /// tables already. `scratch`: of the host's workers.
+  Expected<std::unique_ptr<Executor>> makeExecutor(unsigned threads, std::byte *scratch,
+                                                   uint64_t scratchStride) const;
   /// What weights and tables take: plan.modelBytes().
   uint64_t bytes() const { return weights.bytes() + tables.size(); }
 
@@ -57,13 +59,16 @@ private:
   static Expected<std::shared_ptr<Model>> prepare(Artifact artifact, const ModelOptions &options,
                                                   bool haveWeights);
   Status loadKernels();
+  Status loadHostKernels();
+  Status loadEmulatedKernels();
   Status makeTables();
 
   Artifact content;
   uint64_t plannedBytes = 0;
   std::string isaName;
   KernelObject object;
-  std::vector<GemmaKernel> kernels;
+  std::vector<GemmaKernel> kernels;          ///< of a Host program
+  std::vector<emu::EmulatedKernel> emulated; ///< of a Cuda program
   WeightArena weights;
   PageMemory tables;
   std::vector<uint64_t> tableOffsets;

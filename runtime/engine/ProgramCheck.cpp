@@ -143,6 +143,18 @@ private:
       if (kernel.scratchBytes > (uint64_t(1) << 32))
         fail(place + ".scratchBytes",
              "expected at most 4 GiB, got " + std::to_string(kernel.scratchBytes));
+      // No device has blocks of more threads, or more shared memory (CUDA C++ Programming Guide).
+      bool onHost = program.family == DeviceFamily::Host;
+      if (onHost ? kernel.threads != 0
+                 : kernel.threads < 32 || kernel.threads > 1024 || kernel.threads % 32 != 0)
+        fail(place + ".threads",
+             std::string("expected ") +
+                 (onHost ? "0 on the host" : "a multiple of 32 from 32 to 1024") + ", got " +
+                 std::to_string(kernel.threads));
+      if (kernel.sharedBytes > (onHost ? 0 : 227 * 1024))
+        fail(place + ".sharedBytes", std::string("expected at most ") +
+                                         (onHost ? "0 on the host" : "227 KiB") + ", got " +
+                                         std::to_string(kernel.sharedBytes));
     }
   }
 

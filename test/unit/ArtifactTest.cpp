@@ -28,8 +28,9 @@ protected:
     artifact.compilerVersion = "0.1.0";
     artifact.requiredFeatures = {"host-x86_64"};
     artifact.eosIds = {1, 106};
-    artifact.objects = {{"baseline", {"sse2"}, std::string(1000, 'a')},
-                        {"avx2", {"avx2", "fma"}, std::string(77, '\0')}};
+    artifact.objects = {{"baseline", ObjectKind::Host, "", {"sse2"}, std::string(1000, 'a')},
+                        {"avx2", ObjectKind::Host, "", {"avx2", "fma"}, std::string(77, '\0')},
+                        {"sm_80/k", ObjectKind::Ptx, "k", {}, ".version 8.0"}};
     artifact.tokenizer = "{\"tokenizer\": true}";
     artifact.generation.emplace();
     artifact.generation->temperature = 0.7;

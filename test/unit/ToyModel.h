@@ -73,6 +73,8 @@ inline Artifact toyArtifact(const ModelConfig &config) {
   artifact.program = toyProgram(config);
   artifact.objects = {
       {"baseline",
+       ObjectKind::Host,
+       "",
        {},
        *readWholeFile(std::string(GEMMA_TEST_OBJECTS) + "/CacheKernels.so", 1 << 20)}};
   return artifact;

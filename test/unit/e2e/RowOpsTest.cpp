@@ -69,7 +69,8 @@ Artifact compileText(mlir::MLIRContext &context, const ModelConfig &config, bool
   const codegen::HostIsa *isa = codegen::findHostIsa(runnableIsas().front());
   auto objects = codegen::compileHostKernels(*module, {*isa});
   EXPECT_TRUE(objects) << objects.error().message;
-  artifact.objects.push_back({isa->name, isa->needs, std::move(objects->front().bytes)});
+  artifact.objects.push_back(
+      {isa->name, ObjectKind::Host, "", isa->needs, std::move(objects->front().bytes)});
   return artifact;
 }
 

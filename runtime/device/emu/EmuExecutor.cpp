@@ -1,0 +1,80 @@
+#include "runtime/device/emu/EmuExecutor.h"
+
+#include "runtime/support/Json.h"
+
+#include <charconv>
+
+namespace gemma::emu {
+
+Status EmuExecutor::declareMemory(const void *start, size_t bytes, const std::string &name,
+                                  bool readOnly) {
+  return bytes == 0 ? Status() : memory.add(start, bytes, name, readOnly);
+}
+
+Status EmuExecutor::run(const KernelCall &call) {
+  if (call.blocks == 0)
+    return {};
+  const EmulatedKernel &kernel = kernels[call.kernel];
+  if (call.blocks > UINT32_MAX)
+    return internalError("kernel " + kernel.name + ": expected less than 2^32 blocks, got " +
+                         std::to_string(call.blocks));
+  ParamBuilder params;
+  for (void *argument : call.arguments)
+    params.add(argument);
+  params.add(call.sizes);
+  LaunchOptions here = options;
+  for (const std::string &node : call.nodes)
+    here.node += (here.node.empty() ? "" : ", ") + node;
+  Expected<LaunchReport> report =
+      launch(kernel.module, kernel.name, {uint32_t(call.blocks), 1, 1}, {kernel.threads, 1, 1},
+             kernel.sharedBytes, params.bytes(), memory, pool, here);
+  if (!report)
+    return report.status();
+  if (!report->completed || !report->findings.empty())
+    return internalError("the emulated device found faults:\n" + report->messages());
+  return {};
+}
+
+static Error wrong(std::string_view text, const char *expected) {
+  return usage("GEMMA_EMU: expected " + std::string(expected) + ", got " + quoteForMessage(text));
+}
+
+Expected<LaunchOptions> launchOptionsFrom(std::string_view text) {
+  LaunchOptions options;
+  while (!text.empty()) {
+    std::string_view setting = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), setting.size() + 1));
+    std::string_view key = setting.substr(0, setting.find('='));
+    std::string_view value = setting.substr(std::min(setting.size(), key.size() + 1));
+    if (key == "order") {
+      if (value == "forward")
+        options.order = Order::Forward;
+      else if (value == "reverse")
+        options.order = Order::Reverse;
+      else if (value == "random")
+        options.order = Order::Random;
+      else
+        return wrong(setting, "order=forward, reverse or random");
+    } else if (key == "async") {
+      if (value == "latest")
+        options.asyncMode = AsyncMode::Latest;
+      else if (value == "earliest")
+        options.asyncMode = AsyncMode::Earliest;
+      else if (value == "random")
+        options.asyncMode = AsyncMode::Random;
+      else
+        return wrong(setting, "async=latest, earliest or random");
+    } else if (key == "seed") {
+      auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.seed);
+      if (value.empty() || error != std::errc() || end != value.data() + value.size())
+        return wrong(setting, "seed=NUMBER");
+    } else if (key == "checks" && (value == "on" || value == "off")) {
+      options.checkBounds = options.checkRaces = value == "on";
+    } else {
+      return wrong(setting, "order=..., async=..., seed=... or checks=on or off");
+    }
+  }
+  return options;
+}
+
+} // namespace gemma::emu
