@@ -1,7 +1,10 @@
 #include "tools/compiler/Compiler.h"
 
+#include "tools/compiler/DeviceCode.h"
+
 #include "codegen/artifact/BuildProgram.h"
 #include "codegen/cpu/HostCodegen.h"
+#include "codegen/gpu/PtxEmitter.h"
 #include "dialect/gemma/Gemma.h"
 #include "dialect/kernel/Kernel.h"
 #include "import/Import.h"
@@ -33,6 +36,33 @@ uint64_t parameterCount(const ModelConfig &config) {
   return count;
 }
 
+static bool isForCuda(const CompileOptions &options) { return options.targets.front() != "host"; }
+
+/// Whether the targets exist and go together, and with the other options.
+static Status checkTargets(const CompileOptions &options) {
+  if (options.targets.empty())
+    return usage("target: expected at least one of " + knownTargets() + ", got none");
+  for (const std::string &target : options.targets)
+    if (target != "host" && !isDeviceTarget(target))
+      return usage("target: expected some of " + knownTargets() + ", got " + target);
+  for (size_t i = 0; i < options.targets.size(); ++i) {
+    const std::string &target = options.targets[i];
+    if ((target == "host") != (options.targets.front() == "host"))
+      return usage("target: the host and CUDA devices need an artifact each, got " +
+                   options.targets.front() + " and " + target);
+    if (std::find(options.targets.begin(), options.targets.begin() + std::ptrdiff_t(i), target) !=
+        options.targets.begin() + std::ptrdiff_t(i))
+      return usage("target: got " + target + " twice");
+  }
+  if (isForCuda(options) && options.dtype != ScalarType::BF16)
+    return usage("target: kernels for CUDA devices multiply bf16, expected --dtype bf16, got " +
+                 std::string(name(*options.dtype)));
+  if (isForCuda(options) && !options.isas.empty())
+    return usage("isa: instruction sets are the host's, and the target is " +
+                 options.targets.front());
+  return {};
+}
+
 /// The instruction sets that the options name, or all.
 static std::vector<codegen::HostIsa> wantedIsas(const CompileOptions &options) {
   std::vector<codegen::HostIsa> isas;
@@ -55,6 +85,8 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     out.dtype = config.dtype == ScalarType::F16 ? ScalarType::F32 : config.dtype;
   if (out.dtype != ScalarType::F64 && out.dtype != ScalarType::F32 && out.dtype != ScalarType::BF16)
     return usage("dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
+  if (Status status = checkTargets(out); !status)
+    return status.error();
   for (const std::string &isa : out.isas)
     if (!codegen::findHostIsa(isa)) {
       std::string known;
@@ -98,7 +130,7 @@ public:
 
   Status runTo(Phase last);
   Expected<Program> program();
-  Expected<std::vector<HostObject>> objects();
+  Expected<std::vector<KernelBinary>> objects();
   std::string text();
 
 private:
@@ -107,6 +139,7 @@ private:
     registerImportDialects(registry);
     registry.insert<kernel::KernelDialect>();
     codegen::registerHostCodegenDialects(registry);
+    codegen::registerGpuCodegenDialects(registry);
     return registry;
   }
   Status failure(const std::string &where) {
@@ -124,7 +157,8 @@ private:
   ScopedDiagnosticHandler handler;
   std::string messages;
   OwningOpRef<ModuleOp> module;
-  int64_t stepsDone = 0, stepsInAll = 4 + int64_t(wantedIsas(options).size());
+  int64_t stepsDone = 0, stepsInAll = 4 + int64_t(isForCuda(options) ? 1 + options.targets.size()
+                                                                     : wantedIsas(options).size());
 };
 } // namespace
 
@@ -138,11 +172,12 @@ std::string Compilation::text() {
 Status Compilation::runPhase(Phase phase) {
   report(phaseNames[int(phase)]);
   if (phase == Phase::Import) {
-    module = importModel(context, config, {*options.dtype});
+    module = importModel(context, config, {*options.dtype, isForCuda(options)});
     if (!module)
       return failure("import");
   }
   passes::PhaseOptions phaseOptions;
+  phaseOptions.family = isForCuda(options) ? "cuda" : "host";
   phaseOptions.fusion = options.fusion;
   phaseOptions.maxContext = options.maxContext;
   phaseOptions.maxBatch = options.maxBatch;
@@ -189,14 +224,19 @@ Expected<Program> Compilation::program() {
   llvm::raw_string_ostream(program.numerics) << numerics;
   program.weightType = *options.dtype;
   program.cacheType = *options.dtype;
-  program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64 : ScalarType::F32;
+  program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64
+                           : isForCuda(options)             ? ScalarType::BF16
+                                                            : ScalarType::F32;
   program.fused = options.fusion;
   if (Status status = codegen::buildProgram(*module, program); !status)
     return status.error();
   return program;
 }
 
-Expected<std::vector<HostObject>> Compilation::objects() {
+Expected<std::vector<KernelBinary>> Compilation::objects() {
+  if (isForCuda(options))
+    return compileDeviceKernels(*module, options.targets, options.dumpDir,
+                                [this](const std::string &target) { report(target); });
   std::vector<codegen::HostIsa> isas = wantedIsas(options);
   codegen::CodegenOptions codegenOptions;
   codegenOptions.dumpDir = options.dumpDir;
@@ -208,9 +248,10 @@ Expected<std::vector<HostObject>> Compilation::objects() {
   context.disableMultithreading();
   if (!made)
     return made.error();
-  std::vector<HostObject> objects;
+  std::vector<KernelBinary> objects;
   for (size_t i = 0; i < isas.size(); ++i)
-    objects.push_back({isas[i].name, isas[i].needs, std::move((*made)[i].bytes)});
+    objects.push_back(
+        {isas[i].name, ObjectKind::Host, "", isas[i].needs, std::move((*made)[i].bytes)});
   return objects;
 }
 
@@ -252,12 +293,14 @@ Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions 
   Expected<Program> program = compilation.program();
   if (!program)
     return program.error();
-  Expected<std::vector<HostObject>> objects = compilation.objects();
+  Expected<std::vector<KernelBinary>> objects = compilation.objects();
   if (!objects)
     return objects.error();
   Artifact artifact;
   artifact.program = std::move(*program);
   artifact.objects = std::move(*objects);
+  if (isForCuda(options))
+    artifact.requiredFeatures = {"cuda"};
   artifact.compilerVersion = GEMMA_VERSION;
   artifact.modelName = describe(config);
   return artifact;

@@ -24,7 +24,10 @@ struct CompileOptions {
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;
   bool fusion = true;
-  std::vector<std::string> isas{}; ///< empty: all that the compiler knows
+  /// "host", or CUDA architectures and emulated ones: "sm_80", "emu-sm_80" (DeviceCode.h). One
+  /// artifact has one program, so the host and CUDA devices do not go together.
+  std::vector<std::string> targets = {"host"};
+  std::vector<std::string> isas{}; ///< of the host; empty: all that the compiler knows
   std::string dumpDir{};           ///< not empty: PHASE.mlir and KERNEL.TARGET.{ll,s,o} go there
   /// Called as work goes on: a step's name, and how many of how many steps are done.
   std::function<void(const std::string &step, int64_t done, int64_t of)> progress{};

@@ -24,7 +24,7 @@ namespace {
 /// What the child tells about its artifact.
 Json describe(const Artifact &artifact) {
   uint64_t code = 0;
-  for (const HostObject &object : artifact.objects)
+  for (const KernelBinary &object : artifact.objects)
     code += object.bytes.size();
   const Program &program = artifact.program;
   Json facts = {{"kernels", program.kernels.size()},

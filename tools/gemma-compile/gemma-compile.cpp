@@ -29,7 +29,6 @@ struct CommandLine {
   std::string input;
   std::string output;
   std::string dtype;
-  std::string targets = "host";
   std::string fusion = "on";
   std::string stopAfter;
   CompileOptions options;
@@ -105,10 +104,20 @@ size_t roundedTensors(const Checkpoint &checkpoint, ScalarType type) {
                     [&](const auto &entry) { return !isExact(entry.second.type, type); }));
 }
 
+/// "3 instruction sets", or the CUDA targets.
+std::string codeFor(const Artifact &artifact, const CommandLine &line) {
+  if (artifact.program.family == DeviceFamily::Host)
+    return std::to_string(artifact.objects.size()) + " instruction sets";
+  std::string names;
+  for (const std::string &target : line.options.targets)
+    names += (names.empty() ? "" : ", ") + target;
+  return names;
+}
+
 void printSummary(const Artifact &artifact, const MemoryPlan &plan, const CommandLine &line,
                   double seconds) {
   uint64_t code = 0;
-  for (const HostObject &object : artifact.objects)
+  for (const KernelBinary &object : artifact.objects)
     code += object.bytes.size();
   std::cerr << line.output << "\n"
             << "  parameters   " << grouped(parameterCount(artifact.program.config)) << "\n"
@@ -119,7 +128,7 @@ void printSummary(const Artifact &artifact, const MemoryPlan &plan, const Comman
             << name(artifact.program.cacheType) << ")\n"
             << "  activations  " << megabytes(plan.activations + plan.scratch) << "\n"
             << "  kernels      " << artifact.program.kernels.size() << " for "
-            << artifact.objects.size() << " instruction sets, " << megabytes(code) << "\n"
+            << codeFor(artifact, line) << ", " << megabytes(code) << "\n"
             << "  seconds      " << seconds << "\n";
 }
 
@@ -148,8 +157,6 @@ Status compile(CommandLine &line) {
   if (line.json)
     return usage("--json: goes with --inspect");
   auto start = std::chrono::steady_clock::now();
-  if (line.targets != "host")
-    return usage("--target: expected host, got " + line.targets);
   if (!line.dtype.empty()) {
     line.options.dtype = scalarTypeFromName(line.dtype);
     if (!line.options.dtype)
@@ -244,7 +251,10 @@ std::function<Status()> declare(CLI::App &app) {
   CompileOptions &options = line->options;
   app.add_option("INPUT", line->input, "checkpoint folder or config.json");
   app.add_option("-o,--output", line->output, "the artifact (or the text of --plan, --stop-after)");
-  app.add_option("--target", line->targets, "list of targets; host")->capture_default_str();
+  app.add_option("--target", line->options.targets,
+                 "host, or a list of CUDA architectures; emu-sm_80: the emulated device")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--dtype", line->dtype,
                  "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
   app.add_option("--max-context", options.maxContext,

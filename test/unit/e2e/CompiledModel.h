@@ -53,7 +53,7 @@ struct CompiledModel {
   /// Compiles for the widest instruction set of this processor unless `options` name some.
   static CompiledModel make(const Checkpoint &checkpoint, compiler::CompileOptions options,
                             ContextOptions contextOptions = {}) {
-    if (options.isas.empty())
+    if (options.isas.empty() && options.targets.front() == "host")
       options.isas = {runnableIsas().front()};
     CompiledModel made;
     auto artifact = compiler::compileCheckpoint(checkpoint, options);
