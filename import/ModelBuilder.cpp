@@ -63,8 +63,9 @@ Value ModelBuilder::attention(Value qkv, Value batch, Value &cache) {
   auto window = a.window ? builder.getI64IntegerAttr(a.window) : IntegerAttr();
   Value o = ir::GqaOp::create(builder, at("attn.core"), q.getType(), q, cache, batch,
                               builder.getI64IntegerAttr(a.kvHeads),
-                              builder.getF64FloatAttr(config.attentionScale), window); // [T, h, D]
-  return joinHeads(o);                                                                 // [T, h D]
+                              builder.getF64FloatAttr(config.attentionScale), window,
+                              ir::KeysOfValuesAttr()); // [T, h, D]
+  return joinHeads(o);                                 // [T, h D]
 }
 
 Value ModelBuilder::head(Value x, Value logitRows) {

@@ -8,6 +8,15 @@ include "mlir/Pass/PassBase.td"
 // optimize
 //===----------------------------------------------------------------------===//
 
+def ShareKv : Pass<"gemma-share-kv", "::mlir::ModuleOp"> {
+  let summary = "Store the values alone where a layer's keys are proven to be rope(w * V)";
+  let description = [{
+    Where the key of a cache's every append is rope(rmsnorm(x, w)) and its value rmsnorm_unit(x) of the
+    same x, the cache gets `lanes [v]` and its readers compute the keys they need. A layer whose
+    structure does not prove this is left alone. Moves roundings: f64 results stay within 1e-13.
+  }];
+}
+
 def MakeVariants : Pass<"gemma-make-variants", "::mlir::ModuleOp"> {
   let summary = "Clone step once per launch sequence that will be compiled";
   let description = [{

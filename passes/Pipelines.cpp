@@ -19,10 +19,14 @@ void buildImportPhase(OpPassManager &pm, const PhaseOptions &) {
 }
 
 void buildOptimizePhase(OpPassManager &pm, const PhaseOptions &options) {
-  // 1. One clone of step a launch sequence; everything after follows its plan.
+  // 1. Half the memory of the caches that allow it. Unfused, every node of the spec has its own
+  // launch and output, keys included; kernels for CUDA devices read stored keys.
+  if (options.fusion && options.kvSharing && options.family == "host")
+    pm.addPass(createShareKv());
+  // 2. One clone of step a launch sequence; everything after follows its plan.
   pm.addPass(createMakeVariants({options.family, options.fusion, options.maxChunk, options.maxBatch,
                                  options.maxLogitRows, options.maxContext}));
-  // 2. What one launch will do.
+  // 3. What one launch will do.
   pm.addNestedPass<func::FuncOp>(createFormGroups());
   closePhase(pm, "optimize");
 }

@@ -13,6 +13,9 @@ struct PhaseOptions : mlir::PassPipelineOptions<PhaseOptions> {
                              llvm::cl::init("host")};
   Option<bool> fusion{*this, "fusion", llvm::cl::desc("fuse nodes into few launches"),
                       llvm::cl::init(true)};
+  Option<bool> kvSharing{*this, "kv-sharing",
+                         llvm::cl::desc("store values alone where keys follow from them"),
+                         llvm::cl::init(true)};
   Option<int64_t> maxContext{*this, "max-context", llvm::cl::desc("most positions of a sequence"),
                              llvm::cl::init(8192)};
   Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("most sequences of a step"),

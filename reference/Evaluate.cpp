@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace gemma::reference {
@@ -56,11 +58,12 @@ static Tensor appended(const Tensor &old, int64_t keep, const Tensor &added) {
   return Tensor(shape, std::move(data));
 }
 
-static Results cacheAppend(const CacheValue &cache, const Tensor &k, const Tensor &v,
+/// `k` is null where values are stored alone.
+static Results cacheAppend(const CacheValue &cache, const Tensor *k, const Tensor &v,
                            const Batch &batch) {
-  if (k.dim(0) != batch.tokens() || v.dim(0) != batch.tokens())
+  if ((k && k->dim(0) != batch.tokens()) || v.dim(0) != batch.tokens())
     return badInput("expected keys and values of " + std::to_string(batch.tokens()) +
-                    " tokens, got " + std::to_string(k.dim(0)) + " and " +
+                    " tokens, got " + (k ? std::to_string(k->dim(0)) + " and " : "") +
                     std::to_string(v.dim(0)));
   CacheValue next = cache;
   for (int64_t b = 0; b < batch.size(); ++b) {
@@ -74,14 +77,22 @@ static Results cacheAppend(const CacheValue &cache, const Tensor &k, const Tenso
     int64_t start = batch.rowStarts[size_t(b)], count = batch.rowSize(b);
     KeyValues empty;
     const KeyValues &kept = old ? *old : empty;
-    next.set(sequence, {appended(kept.k, first, rowsOf(k, start, count)),
+    next.set(sequence, {k ? appended(kept.k, first, rowsOf(*k, start, count)) : Tensor(),
                         appended(kept.v, first, rowsOf(v, start, count))});
   }
   return one(next);
 }
 
-static Results attention(ir::GqaOp op, const Tensor &q, const CacheValue &cache,
-                         const Batch &batch) {
+Tensor keysOfValues(ir::KeysOfValuesAttr keys, const Tensor &w, const Tensor &v) {
+  std::vector<int64_t> positions(size_t(v.dim(0)));
+  std::iota(positions.begin(), positions.end(), 0);
+  return keysOfValues(keys.getTheta().getValueAsDouble(), keys.getRot(), keys.getDenom(),
+                      keys.getActive(), w, positions, v);
+}
+
+/// `keyNorm` is the weight of the op's `keys`, null without.
+static Results attention(ir::GqaOp op, const Tensor &q, const CacheValue &cache, const Batch &batch,
+                         const Tensor *keyNorm) {
   if (q.dim(0) != batch.tokens())
     return badInput("expected queries of " + std::to_string(batch.tokens()) + " tokens, got " +
                     std::to_string(q.dim(0)));
@@ -95,13 +106,16 @@ static Results attention(ir::GqaOp op, const Tensor &q, const CacheValue &cache,
       return badInput("sequence " + std::to_string(batch.sequences[size_t(b)]) + ": expected " +
                       std::to_string(batch.seqLens[size_t(b)]) + " cached positions, got " +
                       std::to_string(kv ? kv->length() : 0));
-    if (kv->k.dim(1) != int64_t(op.getKvHeads()) || kv->k.width() != q.width())
+    if (kv->v.dim(1) != int64_t(op.getKvHeads()) || kv->v.width() != q.width())
       return badInput("expected " + std::to_string(op.getKvHeads()) + " key heads of " +
-                      std::to_string(q.width()) + ", got " + std::to_string(kv->k.dim(1)) + " of " +
-                      std::to_string(kv->k.width()));
+                      std::to_string(q.width()) + ", got " + std::to_string(kv->v.dim(1)) + " of " +
+                      std::to_string(kv->v.width()));
+    Tensor computed;
+    if (keyNorm)
+      computed = keysOfValues(*op.getKeys(), *keyNorm, kv->v);
     Tensor queries = rowsOf(q, batch.rowStarts[size_t(b)], batch.rowSize(b));
-    Tensor part =
-        gqa(op.getScale().convertToDouble(), window, batch.positions(b), queries, kv->k, kv->v);
+    Tensor part = gqa(op.getScale().convertToDouble(), window, batch.positions(b), queries,
+                      keyNorm ? computed : kv->k, kv->v);
     o = appended(o, o.dim(0), part);
   }
   return one(std::move(o));
@@ -204,10 +218,18 @@ public:
           return one(ropeStd(o.getTheta().convertToDouble(), int64_t(o.getRot()),
                              batch(1).positions(), tensor(0)));
         })
-        .Case([&](ir::CacheAppendOp) {
-          return cacheAppend(as<CacheValue>(0), tensor(1), tensor(2), batch(3));
+        .Case([&](ir::CacheAppendOp o) {
+          if (!o.getK())
+            return cacheAppend(as<CacheValue>(0), nullptr, tensor(1), batch(2));
+          return cacheAppend(as<CacheValue>(0), &tensor(1), tensor(2), batch(3));
         })
-        .Case([&](ir::GqaOp o) { return attention(o, tensor(0), as<CacheValue>(1), batch(2)); })
+        .Case([&](ir::GqaOp o) {
+          if (!o.getKeys())
+            return attention(o, tensor(0), as<CacheValue>(1), batch(2), nullptr);
+          return withWeight(o.getKeys()->getNorm().getValue(), [&](const Tensor &w) {
+            return attention(o, tensor(0), as<CacheValue>(1), batch(2), &w);
+          });
+        })
         .Default([&](Operation *) { return evaluateTensorOp(op, operands); });
   }
 

@@ -1,6 +1,7 @@
 // One op of L1 on values: from the op's attributes and operands to a call of reference/Ops.h.
 #pragma once
 
+#include "dialect/gemma/Gemma.h"
 #include "reference/Values.h"
 #include "reference/Weights.h"
 
@@ -26,6 +27,10 @@ private:
   WeightSource &source;
   std::unordered_map<std::string, Tensor> loaded;
 };
+
+/// The keys [L, c, D] that `keys` says for values v [L, c, D] of positions 0 ... L-1 and the norm's
+/// weight w [D].
+Tensor keysOfValues(ir::KeysOfValuesAttr keys, const Tensor &w, const Tensor &v);
 
 /// The results of `op`, which has no regions, for these operands. Element types of the IR are
 /// ignored: everything is f64. Errors: an op that the reference does not know, an id or a row out

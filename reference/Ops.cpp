@@ -180,6 +180,16 @@ Tensor ropeStd(double theta, int64_t rot, std::span<const int64_t> positions, co
   return rope(theta, rot, rot, rot / 2, positions, x);
 }
 
+Tensor keysOfValues(double theta, int64_t rot, int64_t denom, int64_t active, const Tensor &w,
+                    std::span<const int64_t> positions, const Tensor &v) {
+  assert(w.count() == v.width());
+  Tensor scaled = v;
+  for (int64_t r = 0; r < v.rows(); ++r)
+    for (size_t i = 0; i < w.data.size(); ++i)
+      scaled.row(r)[i] *= w.data[i];
+  return rope(theta, rot, denom, active, positions, scaled);
+}
+
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//

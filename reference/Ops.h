@@ -42,6 +42,9 @@ Tensor lmHead(double mul, std::optional<double> cap, const Tensor &w, const Tens
 Tensor rope(double theta, int64_t rot, int64_t denom, int64_t active,
             std::span<const int64_t> positions, const Tensor &x);
 Tensor ropeStd(double theta, int64_t rot, std::span<const int64_t> positions, const Tensor &x);
+/// The keys of values alone: rope(w ⊙ v), v [L, c, D] at `positions` [L], w [D].
+Tensor keysOfValues(double theta, int64_t rot, int64_t denom, int64_t active, const Tensor &w,
+                    std::span<const int64_t> positions, const Tensor &v);
 /// The inverse frequency of pair i.
 long double invFreq(double theta, int64_t denom, int64_t active, int64_t i);
 

@@ -35,10 +35,11 @@ struct Batch {
   void add(int64_t sequence, int64_t count, int64_t first);
 };
 
-/// Keys and values of one sequence in one layer, positions 0 ... L-1: k and v are [L, c, D].
+/// Keys and values of one sequence in one layer, positions 0 ... L-1: k and v are [L, c, D]; k has
+/// no elements where the cache stores values alone.
 struct KeyValues {
   Tensor k, v;
-  int64_t length() const { return k.shape.empty() ? 0 : k.dim(0); }
+  int64_t length() const { return v.shape.empty() ? 0 : v.dim(0); }
 };
 
 /// One version of a layer's cache: everything that each sequence ever appended, windows or not. The

@@ -139,7 +139,7 @@ void ProgramWriter::addCache(program::CacheOp op) {
   program.caches.push_back({op.getSymName().str(), op.getKind() == program::CacheKind::Ring,
                             int64_t(op.getHeads()), int64_t(op.getDim()), int64_t(op.getWindow()),
                             int64_t(op.getPage()), int64_t(op.getRingPages().value_or(0)),
-                            scalarType(op.getElem())});
+                            scalarType(op.getElem()), op.hasKeys()});
 }
 
 void ProgramWriter::addTable(program::TableOp op) {

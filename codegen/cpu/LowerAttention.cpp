@@ -4,7 +4,9 @@
 // The rows of a block are its (query, head) pairs. Page by page, scores of several rows are
 // computed together, as they share the keys; then each row that sees a key of the page updates its
 // maximum, sum and output. A row skips pages in which it sees nothing, so the arithmetic of a row
-// depends on its own position alone, not on the tile or the batch it is in.
+// depends on its own position alone, not on the tile or the batch it is in. Where the cache stores
+// values alone, KeysOfValues makes the keys.
+#include "codegen/cpu/KeysOfValues.h"
 #include "codegen/cpu/Lowering.h"
 
 #include "codegen/cpu/VectorMath.h"
@@ -22,18 +24,24 @@ namespace {
 class AttentionLowering {
 public:
   AttentionLowering(KernelBuilder &b, kernel::AttentionOp op)
-      : b(b), op(op), q(b.viewOf(op, op.getQ())), keys(b.viewOf(op, op.getKCache())),
-        values(b.viewOf(op, op.getVCache())), out(b.viewOf(op, op.getOut())),
-        rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())),
-        slots(b.viewOf(op, op.getSlots())), pageTable(b.viewOf(op, op.getPageTable())) {}
+      : b(b), op(op), q(b.viewOf(op, op.getQ())), values(b.viewOf(op, op.getVCache())),
+        out(b.viewOf(op, op.getOut())), rowStarts(b.viewOf(op, op.getRowStarts())),
+        seqLens(b.viewOf(op, op.getSeqLens())), slots(b.viewOf(op, op.getSlots())),
+        pageTable(b.viewOf(op, op.getPageTable())) {
+    if (op.getKCache())
+      keys = b.viewOf(op, op.getKCache());
+  }
 
   void run() {
     if (!check())
       return;
-    SmallVector<MemRefType> blocks = op.getScratchBlocks();
-    for (auto [view, type] :
-         llvm::zip_equal(std::array{&scores, &accumulators, &maxima, &sums, &weights}, blocks))
+    SmallVector<MemRefType> scratchBlocks = op.getScratchBlocks();
+    ArrayRef<MemRefType> blocks = scratchBlocks;
+    for (auto [view, type] : llvm::zip(std::array{&scores, &accumulators, &maxima, &sums, &weights},
+                                       blocks.take_front(5)))
       *view = b.scratch(type);
+    if (!op.getKCache())
+      computedKeys.emplace(b, op, blocks.drop_front(5));
 
     Value block = b.values.lookup(op.getBlock());
     kvHead = b.mod(block, kvHeads);
@@ -44,21 +52,22 @@ public:
 private:
   bool check() {
     compute = op.getAccumulate();
-    bool ranks = q.type.getRank() == 3 && keys.type.getRank() == 4 && values.type.getRank() == 4 &&
-                 out.type.getRank() == 3;
+    bool ranks = q.type.getRank() == 3 && values.type.getRank() == 4 && out.type.getRank() == 3 &&
+                 (!op.getKCache() || keys.type.getRank() == 4);
     if (!ranks || !(compute.isF32() || compute.isF64())) {
       b.fail(op, "expected q and out [T, heads, D], caches of rank 4 and f32 or f64 accumulation");
       return false;
     }
     page = op.getPaging().getPage();
-    kvHeads = keys.dim(1);
-    headDim = keys.dim(2);
+    kvHeads = values.dim(1);
+    headDim = values.dim(3);
     group = q.dim(1) / kvHeads;
     lanes = std::min(b.lanes(compute), page);
     bool shapes = q.dim(2) == headDim && out.dim(1) == q.dim(1) && out.dim(2) == headDim &&
-                  values.dim(1) == kvHeads && values.dim(2) == page && values.dim(3) == headDim &&
-                  keys.dim(3) == page && group * kvHeads == q.dim(1) && page % lanes == 0 &&
+                  values.dim(2) == page && group * kvHeads == q.dim(1) && page % lanes == 0 &&
                   op.getQueryTile() > 0;
+    if (op.getKCache())
+      shapes &= keys.dim(1) == kvHeads && keys.dim(2) == headDim && keys.dim(3) == page;
     if (!shapes) {
       b.fail(op, "expected K [pages, kvHeads, D, page] and V [pages, kvHeads, page, D] that agree "
                  "with q [T, heads, D]");
@@ -112,12 +121,18 @@ private:
     Value lastPosition = b.add(firstPosition, b.sub(queries, b.index(1)));
     Value firstPage = b.floorDiv(firstVisible(firstPosition), page);
     Value endPage = b.add(b.floorDiv(lastPosition, page), b.index(1));
-    b.loop(firstPage, endPage, 1, [&](Value pageNumber) {
-      Value physical = physicalPage(pageNumber);
-      emitScores(physical, rows);
+    auto update = [&](Value physical, Value pageNumber) {
       b.loop(b.index(0), rows, 1,
              [&](Value row) { updateRow(row, physical, b.mul(pageNumber, page)); });
-    });
+    };
+    if (computedKeys)
+      emitComputedKeys(firstPage, endPage, rows, update);
+    else
+      b.loop(firstPage, endPage, 1, [&](Value pageNumber) {
+        Value physical = physicalPage(pageNumber);
+        emitScores(physical, rows);
+        update(physical, pageNumber);
+      });
 
     b.loop(b.index(0), rows, 1, [&](Value row) {
       Value sum = b.loadScalar(sums, row, compute);
@@ -126,6 +141,34 @@ private:
         Value total = b.loadVector(accumulators, {row, d}, width, compute);
         b.storeVector(out, {token, head, d},
                       arith::DivFOp::create(b, total, b.broadcast(sum, width)));
+      });
+    });
+  }
+
+  /// The pages in blocks with a common upper angle, for which the queries are turned once.
+  void emitComputedKeys(Value firstPage, Value endPage, Value rows,
+                        llvm::function_ref<void(Value physical, Value pageNumber)> update) {
+    auto eachQuery = [&](llvm::function_ref<void(Value row, KeysOfValues::Load load)> body) {
+      b.loop(b.index(0), rows, 1, [&](Value row) {
+        auto [token, head] = queryOf(row);
+        body(row, [&, token = token, head = head](Value d, int64_t width) {
+          return b.loadVector(q, {token, head, d}, width, compute);
+        });
+      });
+    };
+    eachQuery([&](Value row, KeysOfValues::Load load) { computedKeys->foldQuery(row, load); });
+    int64_t pages = KeysOfValues::blockPositions / page;
+    Value endBlock = b.ceilDiv(endPage, pages);
+    b.loop(b.floorDiv(firstPage, pages), endBlock, 1, [&](Value block) {
+      eachQuery(
+          [&](Value row, KeysOfValues::Load load) { computedKeys->turnQuery(row, block, load); });
+      Value first = b.maximum(firstPage, b.mul(block, pages));
+      Value end = b.minimum(endPage, b.mul(b.add(block, b.index(1)), pages));
+      b.loop(first, end, 1, [&](Value pageNumber) {
+        Value physical = physicalPage(pageNumber);
+        computedKeys->takePage(physical, kvHead, pageNumber);
+        b.loop(b.index(0), rows, 1, [&](Value row) { computedKeys->score(row, scores); });
+        update(physical, pageNumber);
       });
     });
   }
@@ -267,7 +310,9 @@ private:
         SmallVector<Value> next;
         Value weight = b.loadScalar(weights, key, compute);
         for (auto [i, width] : llvm::enumerate(widths)) {
-          Value v = b.loadVector(values, {physical, kvHead, key, starts[i]}, width, compute);
+          Value v = computedKeys
+                        ? computedKeys->loadValue(key, starts[i], width)
+                        : b.loadVector(values, {physical, kvHead, key, starts[i]}, width, compute);
           next.push_back(b.mulAdd(b.broadcast(weight, width), v, carried[i]));
         }
         return next;
@@ -295,6 +340,7 @@ private:
   View scores, accumulators, maxima, sums, weights; ///< scratch
   Value kvHead, sequence, firstQuery, queries;      ///< of the block
   Value shift;                                      ///< token of the step -> position
+  std::optional<KeysOfValues> computedKeys;         ///< where the cache stores values alone
 };
 
 } // namespace

@@ -541,6 +541,10 @@ private:
 
 } // namespace
 
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) {
+  if (!op.getKCache())
+    return b.fail(op, "expected stored keys, got keys of values");
+  AttentionLowering(b, op).run();
+}
 
 } // namespace gemma::codegen::cuda

@@ -42,5 +42,21 @@ LogicalResult GqaOp::verifySymbolUses(SymbolTableCollection &symbols) {
     error.attachNote(cache.getLoc()) << "the cache is here";
     return error;
   }
-  return success();
+  // gqa_c7
+  std::optional<KeysOfValuesAttr> keys = getKeys();
+  if (keys.has_value() == cache.hasKeys()) {
+    InFlightDiagnostic error = emitOpError()
+                               << (keys ? "expected no keys for a cache that stores them"
+                                        : "expected keys for a cache of values alone");
+    error.attachNote(cache.getLoc()) << "the cache is here";
+    return error;
+  }
+  // gqa_c8
+  if (!keys)
+    return success();
+  int64_t dim = columnsOf(getQ().getType());
+  if (keys->getRot() > dim)
+    return emitOpError() << "expected keys that rotate at most " << dim << " coordinates, got "
+                         << keys->getRot();
+  return verifyWeight(*this, symbols, keys->getNorm(), {dim});
 }

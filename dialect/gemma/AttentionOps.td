@@ -10,6 +10,7 @@ def Gemma_GqaOp : Gemma_SameTypeOp<"gqa", "q", [Gemma_SymbolUser]> {
     `y[t,h] = Σ_l softmax_l(scale · ⟨q[t,h], k[l,c]⟩) · v[l,c]`, c = h / (heads / kv_heads), over the
     positions l ≤ p of the token's own sequence, p its position, and with `window` w only p - w < l.
     Spec: `causalGQA`, `slidingGQA`; one query a sequence is `decodeGQA`, `slidingDecodeGQA`.
+    With `keys` the cache stores values alone, and `k[l,c] = rope(w ⊙ v[l,c])` as it says.
 
     Constraints:
     - (`gqa_c1`) `kv_heads` ≥ 1 divides the heads of `q`
@@ -18,6 +19,8 @@ def Gemma_GqaOp : Gemma_SameTypeOp<"gqa", "q", [Gemma_SymbolUser]> {
     - (`gqa_c4`) no `cache_append` consumes the version that is read
     - (`gqa_c5`) the cache is a `program.cache` with `kv_heads` heads of D
     - (`gqa_c6`) `window` is the window of the `program.cache` (absent: 0)
+    - (`gqa_c7`) there are `keys` if and only if the cache stores no keys
+    - (`gqa_c8`) `keys` rotates at most D coordinates, and its norm is a `program.weight` of [D]
 
     ```mlir
     %y = gemma.gqa %q, %cache, %batch {kv_heads = 2 : i64, scale = 1.0 : f64, window = 8 : i64}
@@ -25,7 +28,8 @@ def Gemma_GqaOp : Gemma_SameTypeOp<"gqa", "q", [Gemma_SymbolUser]> {
     ```
   }];
   let arguments = (ins Gemma_Heads:$q, Gemma_CacheType:$cache, Gemma_BatchType:$batch,
-                       I64Attr:$kv_heads, F64Attr:$scale, OptionalAttr<I64Attr>:$window);
+                       I64Attr:$kv_heads, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
+                       OptionalAttr<Gemma_KeysOfValuesAttr>:$keys);
   let results = (outs Gemma_Heads:$y);
   let assemblyFormat = "$q `,` $cache `,` $batch attr-dict `:` type($q) `,` type($cache)";
   let hasVerifier = 1;

@@ -40,3 +40,17 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
       return emitError() << "expected f64, f32, bf16 or f16, got " << type;
   return success();
 }
+
+LogicalResult KeysOfValuesAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                       FlatSymbolRefAttr, FloatAttr theta, int64_t rot,
+                                       int64_t denom, int64_t active) {
+  // keys_of_values_c1
+  const APFloat &base = theta.getValue();
+  if (!theta.getType().isF64() || !base.isFinite() || base.isNegative() || base.isZero())
+    return emitError() << "expected a positive finite f64 theta, got " << theta;
+  // keys_of_values_c2
+  if (rot < 2 || rot % 2 != 0 || denom < 1 || active < 1 || active > rot / 2)
+    return emitError() << "expected an even rot >= 2, denom >= 1 and active in [1, rot / 2], got "
+                       << rot << ", " << denom << " and " << active;
+  return success();
+}

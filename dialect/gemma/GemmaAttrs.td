@@ -24,4 +24,23 @@ def Gemma_NumericsAttr : AttrDef<Gemma_Dialect, "Numerics"> {
   let genVerifyDecl = 1;
 }
 
+def Gemma_KeysOfValuesAttr : AttrDef<Gemma_Dialect, "KeysOfValues"> {
+  let mnemonic = "keys_of_values";
+  let summary = "how a layer's keys are computed from its values";
+  let description = [{
+    `k[l,c] = rope(w ⊙ v[l,c])`: `norm` names the weight w [D], the rest are the constants of
+    `gemma.rope`, at the position l of the value.
+
+    Constraints:
+    - (`keys_of_values_c1`) `theta` is an f64, positive and finite
+    - (`keys_of_values_c2`) `rot` is even and at least 2, `denom` ≥ 1, 1 ≤ `active` ≤ `rot` / 2
+
+    `#gemma.keys_of_values<norm = @l5.k_norm, theta = 1.0e6 : f64, rot = 512, denom = 512, active = 64>`
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$norm, "::mlir::FloatAttr":$theta,
+                        "int64_t":$rot, "int64_t":$denom, "int64_t":$active);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // GEMMA_ATTRS_TD

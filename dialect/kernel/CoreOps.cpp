@@ -243,6 +243,31 @@ LogicalResult ContractOp::verify() {
 // AttentionOp
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyKeyParts(AttentionOp op, int64_t dim, int64_t page) {
+  // attention_c9
+  auto isFloats = [](Type type, ArrayRef<int64_t> shape) {
+    auto memory = dyn_cast<MemRefType>(type);
+    return memory && isa<FloatType>(memory.getElementType()) && memory.getShape() == shape;
+  };
+  OperandRange parts = op.getKeyParts();
+  auto rot = static_cast<int64_t>(*op.getRot());
+  auto table = dyn_cast<MemRefType>(parts.back().getType());
+  int64_t active = table && table.getRank() == 2 ? table.getDimSize(1) : 0;
+  if (parts.size() != 5 || rot < 2 || rot > dim || rot % 2 != 0 || active < 1 || active > rot / 2 ||
+      !isFloats(parts.front().getType(), {dim}) ||
+      !llvm::all_of(parts.drop_front(),
+                    [&](Value part) { return isFloats(part.getType(), {512, active}); }))
+    return op.emitOpError()
+           << "expected keys_of_values of w [" << dim
+           << "] and four tables [512, active], active <= rot / 2, and an even rot "
+              "<= "
+           << dim << ", got " << parts.getTypes() << " and rot " << rot;
+  // attention_c10
+  if (page < 1 || 512 % page != 0)
+    return op.emitOpError() << "expected a page that divides 512, got " << page;
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   // attention_c1
   auto q = dyn_cast<MemRefType>(getQ().getType()), out = dyn_cast<MemRefType>(getOut().getType());
@@ -253,19 +278,27 @@ LogicalResult AttentionOp::verify() {
     return emitOpError() << "expected q and out of the same heads and D, got " << q << " and "
                          << out;
   int64_t heads = q.getDimSize(1), dim = q.getDimSize(2), page = getPaging().getPage();
+  // attention_c8
+  if (getKCache() ? !getKeyParts().empty() || getRot() : getKeyParts().empty() || !getRot())
+    return emitOpError() << "expected either k, or keys_of_values and rot";
   // attention_c2
-  auto k = dyn_cast<MemRefType>(getKCache().getType()),
-       v = dyn_cast<MemRefType>(getVCache().getType());
-  for (Type type : {getKCache().getType(), getVCache().getType()})
-    if (!isRowsOfFloats(type, 4))
-      return emitOpError() << "expected caches of rank 4 and floats, got " << type;
-  int64_t kvHeads = k.getDimSize(1);
-  if (k.getElementType() != v.getElementType() ||
-      k.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, dim, page} ||
-      v.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, page, dim})
+  auto v = dyn_cast<MemRefType>(getVCache().getType());
+  auto k = getKCache() ? dyn_cast<MemRefType>(getKCache().getType()) : MemRefType();
+  for (Value cache : {getKCache(), getVCache()})
+    if (cache && !isRowsOfFloats(cache.getType(), 4))
+      return emitOpError() << "expected caches of rank 4 and floats, got " << cache.getType();
+  int64_t kvHeads = v.getDimSize(1);
+  if (!k && v.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, page, dim})
+    return emitOpError() << "expected a cache [pages, kvHeads, " << page << ", " << dim << "], got "
+                         << v;
+  if (k && (k.getElementType() != v.getElementType() ||
+            k.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, dim, page} ||
+            v.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, page, dim}))
     return emitOpError() << "expected caches [pages, kvHeads, " << dim << ", " << page
                          << "] and [pages, kvHeads, " << page << ", " << dim << "], got " << k
                          << " and " << v;
+  if (!k && failed(verifyKeyParts(*this, dim, page)))
+    return failure();
   // attention_c3
   if (heads % kvHeads != 0)
     return emitOpError() << "expected KV heads that divide " << heads << " heads, got " << kvHeads;
@@ -299,12 +332,20 @@ LogicalResult AttentionOp::verify() {
 SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
   int64_t dim = cast<MemRefType>(getQ().getType()).getDimSize(2), page = getPaging().getPage();
   int64_t group = cast<MemRefType>(getQ().getType()).getDimSize(1) /
-                  cast<MemRefType>(getKCache().getType()).getDimSize(1);
+                  cast<MemRefType>(getVCache().getType()).getDimSize(1);
   int64_t rows = static_cast<int64_t>(getQueryTile()) * group;
   Type type = getAccumulate();
-  return {MemRefType::get({rows, page}, type), MemRefType::get({rows, dim}, type),
-          MemRefType::get({rows}, type), MemRefType::get({rows}, type),
-          MemRefType::get({page}, type)};
+  SmallVector<MemRefType> blocks = {
+      MemRefType::get({rows, page}, type), MemRefType::get({rows, dim}, type),
+      MemRefType::get({rows}, type), MemRefType::get({rows}, type), MemRefType::get({page}, type)};
+  if (getKCache())
+    return blocks;
+  int64_t active = cast<MemRefType>(getKeyParts().back().getType()).getDimSize(1);
+  blocks.push_back(MemRefType::get({rows, dim}, type));
+  blocks.push_back(MemRefType::get({page, 2 * active}, type));
+  if (getElementTypeOrSelf(getVCache().getType()) != type)
+    blocks.push_back(MemRefType::get({page, dim}, type));
+  return blocks;
 }
 
 //===----------------------------------------------------------------------===//

@@ -365,7 +365,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
 }
 
 def Kernel_AttentionOp : Kernel_Op<"attention", [
-    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>,
+    AttrSizedOperandSegments]> {
   let summary = "online-softmax attention over a paged cache";
   let description = [{
     Block j handles KV head `j mod kvHeads` and query tile `j floordiv kvHeads`: with
@@ -380,8 +381,14 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
     `gpu_tile` says how a GPU kernel cuts the keys.
 
+    Without `k` keys are computed from values, `rope(w ⊙ v)`: `keys_of_values` has w `[D]` and the lanes
+    cos_hi, sin_hi, cos_lo, sin_lo `[512, active]` of the angle tables; the pairs (i, i + rot/2) with
+    i < active are rotated by the key's position.
+
     Scratch on the host, with N = `query_tile` · heads / kvHeads rows: scores `[N, page]`, outputs `[N, D]`,
     maxima `[N]`, sums `[N]`, weights `[page]`, all of the type `accumulate`.
+    With `keys_of_values` also turned queries `[N, D]`, rotated lanes of keys `[page, 2 active]` and, where
+    the cache has another type, values `[page, D]`.
 
     Constraints:
     - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same
@@ -392,6 +399,10 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     - (`attention_c5`) `query_tile` ≥ 1, `window` ≥ 0, `scale` is finite
     - (`attention_c6`) a ring has a window and holds it
     - (`attention_c7`) `accumulate` is f32 or f64
+    - (`attention_c8`) there is either `k_cache`, or `key_parts` and `rot`
+    - (`attention_c9`) `key_parts` are w [D] and four tables [512, active] of floats, `rot` is even and
+      at most D, and active at most `rot` / 2
+    - (`attention_c10`) with `key_parts`, `page` divides 512
 
     ```mlir
     kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
@@ -401,14 +412,16 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
       query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
     ```
   }];
-  let arguments = (ins Index:$block, AnyMemRef:$q, AnyMemRef:$k_cache, AnyMemRef:$v_cache,
+  let arguments = (ins Index:$block, AnyMemRef:$q, Optional<AnyMemRef>:$k_cache,
+                       Variadic<AnyMemRef>:$key_parts, AnyMemRef:$v_cache,
                        AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
                        MemRefOf<[I32]>:$slots, MemRefOf<[I32]>:$page_table,
-                       I64Attr:$query_tile, F64Attr:$scale, I64Attr:$window,
-                       Kernel_PagingAttr:$paging, TypeAttr:$accumulate,
+                       OptionalAttr<I64Attr>:$rot, I64Attr:$query_tile, F64Attr:$scale,
+                       I64Attr:$window, Kernel_PagingAttr:$paging, TypeAttr:$accumulate,
                        OptionalAttr<Kernel_FlashAttr>:$gpu_tile);
   let assemblyFormat = [{
-    `block` $block `q` `(` $q `:` type($q) `)` `k` `(` $k_cache `:` type($k_cache) `)`
+    `block` $block `q` `(` $q `:` type($q) `)` (`k` `(` $k_cache^ `:` type($k_cache) `)`)?
+    (`keys_of_values` `(` $key_parts^ `:` type($key_parts) `)`)? (`rot` $rot^)?
     `v` `(` $v_cache `:` type($v_cache) `)` `out` `(` $out `:` type($out) `)`
     `batch` `(` $row_starts `,` $seq_lens `,` $slots `,` $page_table `:`
                 type($row_starts) `,` type($seq_lens) `,` type($slots) `,` type($page_table) `)`

@@ -23,9 +23,11 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
         use(contract.getOut(), Access::Write);
       })
       .Case([&](AttentionOp attention) {
-        all({attention.getQ(), attention.getKCache(), attention.getVCache(),
-             attention.getRowStarts(), attention.getSeqLens(), attention.getSlots(),
-             attention.getPageTable()},
+        if (attention.getKCache())
+          use(attention.getKCache(), Access::Read);
+        all(attention.getKeyParts(), Access::Read);
+        all({attention.getQ(), attention.getVCache(), attention.getRowStarts(),
+             attention.getSeqLens(), attention.getSlots(), attention.getPageTable()},
             Access::Read);
         use(attention.getOut(), Access::Write);
       })

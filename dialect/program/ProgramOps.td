@@ -87,28 +87,40 @@ def Program_CacheKind : I32EnumAttr<"CacheKind", "how positions find their page"
   let cppNamespace = "::gemma::program";
 }
 
+def Program_CacheLanes : I32EnumAttr<"CacheLanes", "what a cache stores of a position", [
+    I32EnumAttrCase<"KeysAndValues", 0, "k, v">, I32EnumAttrCase<"Values", 1, "v">]> {
+  let cppNamespace = "::gemma::program";
+}
+
 def Program_CacheOp : Program_Op<"cache", [Symbol]> {
   let summary = "the key/value cache of one layer";
   let description = [{
     Positions lie in pages of `page`. `ring_pages` (rings) is set by planning: window + max_chunk - 1
     positions rounded up to pages. Lanes "k" and "v" are stored as `[pages, heads, dim, page]` and
-    `[pages, heads, page, dim]`.
+    `[pages, heads, page, dim]`; lanes `[v]` alone where the keys can be computed from the values.
 
     Constraints:
     - (`cache_c1`) `heads`, `dim` and `page` are positive
     - (`cache_c2`) `elem` is f64, f32, bf16 or f16
     - (`cache_c3`) a ring has a positive window, a paged cache window 0
     - (`cache_c4`) only a ring has `ring_pages`, and they hold the window
+    - (`cache_c5`) `lanes` is [k, v], which need not be written, or [v]
 
     ```mlir
-    program.cache @c3 ring heads 8 dim 256 elem bf16 window 1024 page 16 {ring_pages = 96}
+    program.cache @c3 ring heads 8 dim 256 lanes [k, v] elem bf16 window 1024 page 16 {ring_pages = 96}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Program_CacheKind:$kind, I64Attr:$heads,
                        I64Attr:$dim, TypeAttr:$elem, I64Attr:$window, I64Attr:$page,
-                       OptionalAttr<I64Attr>:$ring_pages);
+                       OptionalAttr<I64Attr>:$ring_pages,
+                       DefaultValuedAttr<Program_CacheLanes, "::gemma::program::CacheLanes::KeysAndValues">:$lanes);
   let assemblyFormat = [{
-    $sym_name $kind `heads` $heads `dim` $dim `elem` $elem `window` $window `page` $page attr-dict
+    $sym_name $kind `heads` $heads `dim` $dim custom<CacheLanes>($lanes) `elem` $elem `window` $window
+    `page` $page attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Whether keys are stored beside the values.
+    bool hasKeys() { return getLanes() == CacheLanes::KeysAndValues; }
   }];
   let hasVerifier = 1;
 }
@@ -207,7 +219,8 @@ def Program_RefOp : Program_Op<"ref", [Pure, DeclareOpInterfaceMethods<SymbolUse
     Constraints:
     - (`ref_c1`) `symbol` names a `program.weight`, `program.cache` or `program.table`
     - (`ref_c2`) of a weight: no lane; the memory is the weight's `packed` type, or row-major without
-    - (`ref_c3`) of a cache: lane "k" of `[?, heads, dim, page]` or "v" of `[?, heads, page, dim]`
+    - (`ref_c3`) of a cache: lane "k" of `[?, heads, dim, page]` or "v" of `[?, heads, page, dim]`,
+      whichever of them it stores
     - (`ref_c4`) of a table: lane "cos_hi", "sin_hi", "cos_lo" or "sin_lo" of `[512, active]`
 
     ```mlir

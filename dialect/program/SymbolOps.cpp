@@ -126,6 +126,8 @@ LogicalResult RefOp::verifySymbolUses(SymbolTableCollection &symbols) {
     auto heads = static_cast<int64_t>(cache.getHeads()), dim = static_cast<int64_t>(cache.getDim()),
          page = static_cast<int64_t>(cache.getPage());
     bool keys = lane == "k";
+    if (keys && !cache.hasKeys())
+      return emitOpError() << "expected lane \"v\" of a cache of values alone, got \"k\"";
     return verifyMemory(
         *this, MemRefType::get({ShapedType::kDynamic, heads, keys ? dim : page, keys ? page : dim},
                                cache.getElem()));

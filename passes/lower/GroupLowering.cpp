@@ -2,6 +2,7 @@
 
 #include "passes/lower/DeviceTiles.h"
 #include "passes/lower/RowMath.h"
+#include "passes/lower/Storage.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -180,7 +181,20 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
   Place q = placeOf(gqa.getQ());
   assembler.markRead(q.memory);
-  Value k = assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Read);
+  Value k;
+  SmallVector<Value> keyParts;
+  IntegerAttr keyRot;
+  if (std::optional<ir::KeysOfValuesAttr> keys = gqa.getKeys()) {
+    program::TableOp table = findTable(memory.module, keys->getTheta().getValueAsDouble(),
+                                       keys->getDenom(), keys->getActive());
+    keyParts.push_back(
+        assembler.argument(memory.weight(keys->getNorm().getValue()), kernel::Access::Read));
+    for (StringRef lane : {"cos_hi", "sin_hi", "cos_lo", "sin_lo"})
+      keyParts.push_back(assembler.argument(memory.tableLane(table, lane), kernel::Access::Read));
+    keyRot = expressions.getI64IntegerAttr(keys->getRot());
+  } else {
+    k = assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Read);
+  }
   Value v = assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Read);
   Value out =
       assembler.argument(yieldedMemory(gqa.getResult(), kernel::Extent::T), kernel::Access::Write);
@@ -190,7 +204,7 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
   OpBuilder &b = assembler.builder();
   auto op = kernel::AttentionOp::create(
-      b, loc, block, q.memory, k, v, out, batch[0], batch[1], batch[2], batch[3],
+      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3], keyRot,
       b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),

@@ -123,6 +123,9 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
         need(rope.getTheta().convertToDouble(), rope.getDenom(), rope.getActive());
       else if (auto rope = dyn_cast<ir::RopeStdOp>(op))
         need(rope.getTheta().convertToDouble(), rope.getRot(), rope.getRot() / 2);
+      else if (auto gqa = dyn_cast<ir::GqaOp>(op); gqa && gqa.getKeys())
+        need(gqa.getKeys()->getTheta().getValueAsDouble(), gqa.getKeys()->getDenom(),
+             gqa.getKeys()->getActive());
     });
   }
 };

@@ -203,18 +203,23 @@ void GroupLowering::lowerAppend(ir::CacheAppendOp op) {
   StringRef symbol = op.getCache().getType().getSymbol().getValue();
   auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
   bool ring = cache.getKind() == program::CacheKind::Ring;
-  RowInput k = rowInput(op.getK()), v = rowInput(op.getV());
+  SmallVector<RowInput> rows;
+  SmallVector<Place> lanes;
   AffineExpr h = expressions.getAffineDimExpr(1), e = expressions.getAffineDimExpr(2),
              page = expressions.getAffineDimExpr(3),
              slot = expressions.getAffineDimExpr(4) % int64_t(cache.getPage());
-  Place kOut{assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Write),
-             {page, h, e, slot}};
-  Place vOut{assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Write),
-             {page, h, slot, e}};
+  if (op.getK()) {
+    rows.push_back(rowInput(op.getK()));
+    lanes.push_back({assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Write),
+                     {page, h, e, slot}});
+  }
+  rows.push_back(rowInput(op.getV()));
+  lanes.push_back({assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Write),
+                   {page, h, slot, e}});
   SmallVector<Value> lookups = {
       assembler.argument(memory.input(ring ? "ring_pages" : "pages"), kernel::Access::Read),
       assembler.argument(memory.input("positions"), kernel::Access::Read)};
-  assembler.rows(op.getLoc(), domain(op.getK()), {k, v}, {kOut, vOut}, lookups,
+  assembler.rows(op.getLoc(), domain(op.getV()), rows, lanes, lookups,
                  [](OpBuilder &, Location, ValueRange args) { return SmallVector<Value>(args); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "dialect/gemma/Gemma.h"
 #include "dialect/gemma/NodeKey.h"
+#include "reference/Evaluate.h"
 #include "reference/Weights.h"
 
 #include <algorithm>
@@ -131,15 +132,34 @@ Expected<StepTrace> traceStep(ModuleOp module, StringRef function, const StepSch
         trace.outputs.emplace_back(step + "logits", *tensor);
     sequences.insert(input.batch.sequences.begin(), input.batch.sequences.end());
   }
+  // Keys that are not stored are what the readers of the cache make of its values.
+  llvm::StringMap<ir::KeysOfValuesAttr> computed;
+  module.walk([&](ir::GqaOp gqa) {
+    if (gqa.getKeys())
+      computed[gqa.getCache().getType().getSymbol().getValue()] = *gqa.getKeys();
+  });
+  reference::LoadedWeights norms(module, weights);
+  Status loaded;
   module.walk([&](program::CacheOp cache) {
+    const reference::Tensor *norm = nullptr;
+    ir::KeysOfValuesAttr keys = computed.lookup(cache.getSymName());
+    if (keys) {
+      Expected<const reference::Tensor *> weight = norms.get(keys.getNorm().getValue());
+      if (!weight)
+        loaded = weight.status();
+      norm = weight ? *weight : nullptr;
+    }
     for (int64_t sequence : sequences)
       if (const reference::KeyValues *kv = interpreter.cache(cache.getSymName(), sequence)) {
         std::string name =
             "cache @" + cache.getSymName().str() + ", sequence " + std::to_string(sequence) + ": ";
-        trace.outputs.emplace_back(name + "keys", kv->k);
+        trace.outputs.emplace_back(name + "keys",
+                                   norm ? reference::keysOfValues(keys, *norm, kv->v) : kv->k);
         trace.outputs.emplace_back(name + "values", kv->v);
       }
   });
+  if (!loaded)
+    return loaded;
   return trace;
 }
 

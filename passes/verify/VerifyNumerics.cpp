@@ -1,5 +1,6 @@
 #include "passes/verify/VerifyNumerics.h"
 
+#include "passes/Passes.h"
 #include "passes/verify/StepRunner.h"
 
 #include "mlir/Pass/Pass.h"
@@ -183,7 +184,7 @@ void NumericsInstrumentation::check(Pass *pass, func::FuncOp function) {
   if (!after)
     return fail("cannot be run any more: " + after.error().message);
   auto bound = state->options.bounds.find(passName);
-  double allowed = bound == state->options.bounds.end() ? 0 : bound->second;
+  double allowed = bound == state->options.bounds.end() ? declaredBound(passName) : bound->second;
   for (size_t i = 0; i < 2; ++i) {
     const StepTrace &got = (*after)[i], &expected = before->second[i];
     if (got.outputs.empty())

@@ -15,8 +15,9 @@ struct NumericsOptions {
   uint64_t seed = 1;
   /// A module with more weights is not run; a remark says so.
   int64_t maxWeights = 50'000'000;
-  /// Passes, by argument ("gemma-share-kv"), that change the arithmetic: how far they may move an
-  /// output, max|d| / max|ref|. All others must keep every bit.
+  /// Passes, by argument, that change the arithmetic: how far they may move an output,
+  /// max|d| / max|ref|, in place of what they declare (declaredBound() of passes/Passes.h). All
+  /// others must keep every bit.
   std::map<std::string, double> bounds{};
 };
 

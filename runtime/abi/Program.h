@@ -66,6 +66,7 @@ struct WeightRecipe {
 };
 
 /// One layer's key/value cache. Lanes k: [pages, heads, dim, page], v: [pages, heads, page, dim].
+/// Without `keys` there is no lane k: kernels compute keys from values.
 struct CachePlan {
   std::string name;
   bool ring = false;
@@ -75,6 +76,7 @@ struct CachePlan {
   int64_t page = 16;     ///< positions of a page
   int64_t ringPages = 0; ///< pages of one sequence's ring
   ScalarType elem = ScalarType::F32;
+  bool keys = true;
 
   bool operator==(const CachePlan &) const = default;
 };

@@ -116,10 +116,15 @@ static json toJson(const WeightRecipe &weight) {
 }
 
 static json toJson(const CachePlan &cache) {
-  return {{"name", cache.name},           {"ring", cache.ring},
-          {"heads", cache.heads},         {"dim", cache.dim},
-          {"window", cache.window},       {"page", cache.page},
-          {"ringPages", cache.ringPages}, {"elem", typeName(cache.elem)}};
+  return {{"name", cache.name},
+          {"ring", cache.ring},
+          {"heads", cache.heads},
+          {"dim", cache.dim},
+          {"window", cache.window},
+          {"page", cache.page},
+          {"ringPages", cache.ringPages},
+          {"elem", typeName(cache.elem)},
+          {"lanes", cache.keys ? "kv" : "v"}};
 }
 
 static json toJson(const TablePlan &table) {

@@ -248,6 +248,7 @@ private:
     out.page = readSize(object, "page");
     out.ringPages = readSize(object, "ringPages");
     out.elem = readType(object, "elem");
+    out.keys = readEnum(object, "lanes", {"kv", "v"}) == 0;
     return out;
   }
 

@@ -25,6 +25,8 @@ std::optional<uint64_t> packedBytes(const WeightRecipe &recipe);
 
 /// Bytes of one page of one lane of a cache.
 std::optional<uint64_t> lanePageBytes(const CachePlan &cache);
+/// Lanes that the cache stores.
+inline uint64_t laneCount(const CachePlan &cache) { return cache.keys ? 2 : 1; }
 
 /// Bytes of one of a table's four lanes.
 std::optional<uint64_t> tableLaneBytes(const TablePlan &table);

@@ -81,8 +81,11 @@ Status Context::allocate() {
   for (const CachePlan &cache : program.caches) {
     uint64_t pageCount =
         uint64_t(memoryPlan.batch * (cache.ring ? cache.ringPages : sequencePages));
-    for (const char *lane : {".k", ".v"})
-      lanes.push_back(take(*lanePageBytes(cache) * pageCount, "cache " + cache.name + lane));
+    for (const char *lane : {".k", ".v"}) {
+      bool stored = cache.keys || lane[1] == 'v';
+      lanes.push_back(stored ? take(*lanePageBytes(cache) * pageCount, "cache " + cache.name + lane)
+                             : nullptr);
+    }
     if (cache.ring)
       ringPages = cache.ringPages;
   }
@@ -176,6 +179,8 @@ void OutputView::copyRow(int64_t row, std::span<double> out) const {
 
 std::span<const std::byte> Context::cacheLane(size_t cache, std::string_view lane) const {
   const CachePlan &plan = shared->program().caches[cache];
+  if (lane == "k" && !plan.keys)
+    return {};
   int64_t pages = plan.ring ? plan.ringPages : (memoryPlan.context + 15) / 16;
   return {lanes[cache * 2 + (lane == "v")],
           size_t(*lanePageBytes(plan)) * size_t(memoryPlan.batch * pages)};

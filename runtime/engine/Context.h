@@ -136,7 +136,7 @@ public:
     return static_cast<const std::byte *>(arguments[variant][launch][argument]);
   }
 
-  /// A lane ("k", "v") of a cache: all its bytes, for tests.
+  /// A lane ("k", "v") of a cache: all its bytes, for tests; none if it is not stored.
   std::span<const std::byte> cacheLane(size_t cache, std::string_view lane) const;
   /// The page of each cache of that kind that holds a position of a sequence, for tests.
   int64_t pageOf(const Sequence &sequence, int64_t position, bool ring) const;

@@ -45,7 +45,10 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
     uint64_t pages = uint64_t(cache.ring ? cache.ringPages : (plan.context + 15) / 16);
     std::optional<uint64_t> lane =
         mulBytes(mulBytes(lanePageBytes(cache), pages), uint64_t(plan.batch));
-    fits &= addObjects(cache.ring ? plan.slidingCache : plan.globalCache, lane, 2);
+    fits &= addObjects(cache.ring ? plan.slidingCache : plan.globalCache, lane, laneCount(cache));
+    if (!cache.ring && cache.page > 0)
+      plan.globalPositionBytes +=
+          lanePageBytes(cache).value_or(0) / uint64_t(cache.page) * laneCount(cache);
     ++(cache.ring ? plan.slidingLayers : plan.globalLayers);
   }
   for (const Variant &variant : program.variants)
@@ -83,7 +86,8 @@ std::string MemoryPlan::text() const {
               std::to_string(slidingLayers) + " layers, " + sequences);
   out += line("KV, global layers", globalCache,
               std::to_string(globalLayers) + " layers, " + sequences + " of " +
-                  std::to_string(context) + " positions");
+                  std::to_string(context) + " positions of " + std::to_string(globalPositionBytes) +
+                  " bytes");
   out += line("activations", activations);
   out += line("scratch", scratch, std::to_string(threads) + " thread" + (threads == 1 ? "" : "s"));
   out += line("outputs", outputs);

@@ -30,6 +30,7 @@ struct MemoryPlan {
   // For people:
   int64_t slidingLayers = 0, globalLayers = 0;
   int64_t context = 0, batch = 0, threads = 0;
+  uint64_t globalPositionBytes = 0; ///< that a position takes in all global layers
 
   /// Of a Model, which contexts share.
   uint64_t modelBytes() const { return weights + tables; }

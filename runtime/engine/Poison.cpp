@@ -34,9 +34,11 @@ void CachePoison::fillDeadPlaces() {
         if (bits[p] >> o & 1)
           continue;
         // All ones is a NaN in every float type.
-        std::byte *k = context.lanes[c * 2] + p * pageBytes;
-        for (size_t row = 0; row < heads * dim; ++row)
-          std::memset(k + (row * page + o) * width, 0xff, width);
+        if (cache.keys) {
+          std::byte *k = context.lanes[c * 2] + p * pageBytes;
+          for (size_t row = 0; row < heads * dim; ++row)
+            std::memset(k + (row * page + o) * width, 0xff, width);
+        }
         std::byte *v = context.lanes[c * 2 + 1] + p * pageBytes;
         for (size_t head = 0; head < heads; ++head)
           std::memset(v + (head * page + o) * dim * width, 0xff, dim * width);

@@ -206,6 +206,10 @@ private:
     case Kind::Cache: {
       // Lanes are objects of their own; how many pages there are is known at run time.
       const CachePlan &cache = program.caches[size_t(argument.index)];
+      if (argument.name == "k" && !cache.keys) {
+        fail(place + ".lane", "expected v of a cache of values alone, got k");
+        return std::nullopt;
+      }
       range.object = argument.index * 2 + (argument.name == "v");
       range.end = *lanePageBytes(cache);
       break;

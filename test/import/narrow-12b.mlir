@@ -27,8 +27,8 @@
 // CHECK: program.weight @l5.post_ffn_norm : tensor<96xf32> from ["layers.5.post_feedforward_layernorm.weight"]
 // CHECK: program.weight @l5.layer_scalar : tensor<1xf32> from ["layers.5.layer_scalar"]
 // CHECK: program.weight @final_norm : tensor<96xf32> from ["norm.weight"]
-// CHECK: program.cache @c0 ring heads 2 dim 16 elem bf16 window 16 page 16
-// CHECK: program.cache @c5 paged heads 1 dim 32 elem bf16 window 0 page 16
+// CHECK: program.cache @c0 ring heads 2 dim 16 lanes [k, v] elem bf16 window 16 page 16
+// CHECK: program.cache @c5 paged heads 1 dim 32 lanes [k, v] elem bf16 window 0 page 16
 // CHECK-NOT: program.weight @lm_head
 
 // CHECK: func.func @step(%[[TOKENS:[^:]+]]: tensor<?xi32> {{[^,]*}}, %[[B:[^:]+]]: !gemma.batch {{[^,]*}}, %[[ROWS:[^:]+]]: tensor<?xi32> {{[^,]*}}, %[[C0IN:[^:]+]]: !gemma.cache<@c0>

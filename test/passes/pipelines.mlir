@@ -3,6 +3,7 @@
 
 // CHECK: Canonicalizer
 // CHECK: VerifyPhase
+// CHECK: ShareKv
 // CHECK: MakeVariants
 // CHECK: FormGroups
 // CHECK: VerifyPhase

@@ -244,6 +244,8 @@ TEST(ProgramCheck, Refuses) {
                   "unknown input"));
   EXPECT_TRUE(has(change([](Program &p) { p.variants[0].launches[1].arguments[3].name = "x"; }),
                   "unknown output"));
+  EXPECT_TRUE(has(change([](Program &p) { p.variants[0].launches[1].arguments[2].name = "k"; }),
+                  "expected v of a cache of values alone, got k"));
   EXPECT_TRUE(has(change([](Program &p) { p.caches[0].ringPages = 0; }), "ringPages"));
   EXPECT_TRUE(has(change([](Program &p) { p.limits.maxBatch = 257; }), "maxBatch"));
   EXPECT_TRUE(has(change([](Program &p) { p.limits.maxContext = 262145; }), "maxContext"));

@@ -65,7 +65,8 @@ TEST_P(LaunchCosts, DecodeReadsWeightsAndVisibleCache) {
   int64_t cached = 2000;
   for (const CachePlan &cache : program.caches) {
     int64_t visible = cache.window ? std::min(cached + 1, cache.window) : cached + 1;
-    least += 2.0 * double(cache.heads * cache.dim * visible) * double(byteWidth(cache.elem));
+    least += double(cache.keys ? 2 : 1) * double(cache.heads * cache.dim * visible) *
+             double(byteWidth(cache.elem));
   }
   std::optional<Cost> decode = appendCost(program, cached, 1, 1, true);
   ASSERT_TRUE(decode);

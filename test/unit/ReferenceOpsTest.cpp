@@ -163,6 +163,16 @@ TEST(ReferenceRope, PublishedTables) {
   }
 }
 
+TEST(ReferenceRope, KeysOfValuesAreTheKeysOfTheModel) {
+  // V is the raw projection, normed; K that with the norm's weight, rotated.
+  std::vector<int64_t> positions = {0, 1, 511, 512, 131071, 262143};
+  Tensor raw = scattered({6, 2, 16}, 3), w = scattered({16}, 4);
+  Tensor keys = rope(1e6, 16, 16, 4, positions, rmsnorm(1e-6, raw, w));
+  Tensor got = keysOfValues(1e6, 16, 16, 4, w, positions, rmsnormUnit(1e-6, raw));
+  EXPECT_EQ(got.shape, keys.shape);
+  expectNear(got, keys.data);
+}
+
 TEST(ReferenceAttention, WhatIsVisible) {
   // Equal keys: the mean of the visible values.
   Tensor q({3, 1, 1}, {1, 1, 1}), k({3, 1, 1}, {5, 5, 5}), v({3, 1, 1}, {3, 6, 12});

@@ -26,7 +26,7 @@ inline Program sampleProgram() {
   program.weights = {
       {"embed", {"embed_tokens.weight"}, {11, 8}, ScalarType::F32, 0, 1, 1, 11 * 8 * 4}};
   program.caches = {{"c0", true, 1, 4, 8, 16, 1, ScalarType::F32},
-                    {"c1", false, 1, 8, 0, 16, 0, ScalarType::F32}};
+                    {"c1", false, 1, 8, 0, 16, 0, ScalarType::F32, false}};
   program.tables = {{"sliding", 1.0e4, 4, 2, ScalarType::F32}};
   program.outputs = {{"logits", ScalarType::F32, {11}, 'R'}};
   program.kernels = {{"k0", {{{Op::Size, 0}}}, 64, {0, 0, 1}, std::string(32, '0')},

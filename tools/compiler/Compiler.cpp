@@ -179,6 +179,7 @@ Status Compilation::runPhase(Phase phase) {
   passes::PhaseOptions phaseOptions;
   phaseOptions.family = isForCuda(options) ? "cuda" : "host";
   phaseOptions.fusion = options.fusion;
+  phaseOptions.kvSharing = options.kvSharing;
   phaseOptions.maxContext = options.maxContext;
   phaseOptions.maxBatch = options.maxBatch;
   phaseOptions.maxChunk = options.maxChunk;

@@ -24,6 +24,9 @@ struct CompileOptions {
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;
   bool fusion = true;
+  /// Layers whose keys follow from their values store the values alone; nothing is shared without
+  /// fusion, whose programs have every node of the spec, nor for CUDA devices.
+  bool kvSharing = true;
   /// "host", or CUDA architectures and emulated ones: "sm_80", "emu-sm_80" (DeviceCode.h). One
   /// artifact has one program, so the host and CUDA devices do not go together.
   std::vector<std::string> targets = {"host"};

@@ -143,7 +143,8 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
   }
   for (int64_t index : caches) {
     const CachePlan &cache = program.caches[size_t(index)];
-    double position = 2.0 * double(cache.heads * cache.dim) * double(byteWidth(cache.elem));
+    double position =
+        double(laneCount(cache)) * double(cache.heads * cache.dim) * double(byteWidth(cache.elem));
     if (kind.append)
       cost.bytes += double(tokens) * position;
     if (kind.core) {

@@ -30,6 +30,7 @@ struct CommandLine {
   std::string output;
   std::string dtype;
   std::string fusion = "on";
+  std::string kvSharing; ///< empty: as fusion
   std::string stopAfter;
   CompileOptions options;
   bool plan = false;
@@ -163,6 +164,11 @@ Status compile(CommandLine &line) {
       return usage("--dtype: expected f64, f32 or bf16, got " + line.dtype);
   }
   line.options.fusion = line.fusion == "on";
+  line.options.kvSharing = line.kvSharing != "off";
+  if (!line.options.fusion && line.kvSharing == "on")
+    return usage(
+        "--kv-sharing: expected off with --fusion off, whose nodes have keys of their own, "
+        "got on");
   if (!line.plan && line.output.empty() && line.stopAfter.empty())
     return usage("-o: expected a name for the artifact");
 
@@ -266,6 +272,10 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--fusion", line->fusion, "on, or off: every node its own launch")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  app.add_option("--kv-sharing", line->kvSharing,
+                 "on, or off: keys are stored even where they follow from the values (default: on; "
+                 "off with --fusion off)")
+      ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--isa", options.isas, "instruction sets to compile for (default: all)");
   app.add_option("--stop-after", line->stopAfter, "print the IR after this phase")
       ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));

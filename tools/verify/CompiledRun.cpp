@@ -113,6 +113,8 @@ KeyValues CompiledRun::cached(size_t cache, int64_t first) const {
   KeyValues result;
   for (const char *lane : {"k", "v"}) {
     bool keys = lane[0] == 'k';
+    if (keys && !plan.keys)
+      continue;
     std::span<const std::byte> bytes = context->cacheLane(cache, lane);
     Tensor tensor({length() - first, plan.heads, plan.dim});
     double *out = tensor.data.data();

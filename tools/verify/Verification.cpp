@@ -315,6 +315,8 @@ Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
     int64_t count = run.length() - from;
     for (auto [lane, mine, theirs] :
          {std::tuple("keys", &got.k, &kept->k), std::tuple("values", &got.v, &kept->v)}) {
+      if (lane == std::string_view("keys") && !plan.keys)
+        continue; // what attention makes of the values shows in the logits
       Distance d;
       d.add(*mine, rowsOf(*theirs, from, count));
       record(whole("caches"), d.value(), plan.name + " " + lane + ", " + where);

@@ -31,3 +31,36 @@ kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<re
   }
   kernel.return
 }
+
+// Keys made from values: the page's values are widened, the rotated lanes of its keys made once; scores
+// of 8 keys at a time are rows times rows, whose lanes are added at the end.
+
+// CHECK-LABEL: func.func @values_alone(
+// CHECK: vector.load {{.*}} memref<?x2x16x32xi16>, vector<8xi16>
+// CHECK: %{{.*}}:8 = scf.for
+// CHECK: vector.shuffle {{.*}} [0, 9, 2, 11, 4, 13, 6, 15]
+// CHECK: arith.select {{.*}} vector<8xi1>, vector<8xf32>
+kernel.func @values_alone(%q: memref<?x4x32xf32> {kernel.access = #kernel.access<read>},
+                          %v: memref<?x2x16x32xbf16> {kernel.access = #kernel.access<read>},
+                          %w: memref<32xf32> {kernel.access = #kernel.access<read>},
+                          %cos_hi: memref<512x8xf32> {kernel.access = #kernel.access<read>},
+                          %sin_hi: memref<512x8xf32> {kernel.access = #kernel.access<read>},
+                          %cos_lo: memref<512x8xf32> {kernel.access = #kernel.access<read>},
+                          %sin_lo: memref<512x8xf32> {kernel.access = #kernel.access<read>},
+                          %o: memref<?x4x32xf32> {kernel.access = #kernel.access<write>},
+                          %row_starts: memref<?xi32> {kernel.access = #kernel.access<read>},
+                          %seq_lens: memref<?xi32> {kernel.access = #kernel.access<read>},
+                          %slots: memref<?xi32> {kernel.access = #kernel.access<read>},
+                          %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>})
+    grid affine_map<()[T, B, Q, S, R] -> ((T floordiv 4 + B) * 2)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x4x32xf32>)
+      keys_of_values(%w, %cos_hi, %sin_hi, %cos_lo, %sin_lo
+            : memref<32xf32>, memref<512x8xf32>, memref<512x8xf32>, memref<512x8xf32>, memref<512x8xf32>) rot 32
+      v(%v : memref<?x2x16x32xbf16>) out(%o : memref<?x4x32xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 4 window 0 scale 1.0 paging <page = 16, ring = 0> accumulate f32
+  }
+  kernel.return
+}

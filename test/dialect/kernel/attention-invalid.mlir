@@ -239,3 +239,139 @@ kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k
   }
   kernel.return
 }
+
+// -----
+
+// attention_c8: neither
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected either k, or keys_of_values and rot}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) 
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c8: both
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected either k, or keys_of_values and rot}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>) keys_of_values(%w, %t, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 16
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c8: no rot
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected either k, or keys_of_values and rot}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %t, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c9: rot
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{and an even rot <= 16, got}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %t, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 18
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c9: active
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{and an even rot <= 16, got}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %t, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 2
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c9: four parts
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{and four tables [512, active]}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 16
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c9: tables of different sizes
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{and four tables [512, active]}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %u, %t, %t, %t : memref<16xf32>, memref<512x3xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 16
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c10
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x24xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x24x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %t: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %u: memref<512x3xf32> {kernel.access = #kernel.access<read>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected a page that divides 512, got 24}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) keys_of_values(%w, %t, %t, %t, %t : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 16
+      v(%v : memref<?x2x24x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 24, ring = 2> accumulate f32
+  }
+  kernel.return
+}

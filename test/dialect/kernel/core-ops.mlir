@@ -42,6 +42,26 @@ kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<re
   kernel.return
 }
 
+// Keys computed from values.
+kernel.func @values_alone(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>},
+                          %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %cos_hi: memref<512x2xf32> {kernel.access = #kernel.access<read>},
+                          %sin_hi: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %cos_lo: memref<512x2xf32> {kernel.access = #kernel.access<read>},
+                          %sin_lo: memref<512x2xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+                          %row_starts: memref<?xi32> {kernel.access = #kernel.access<read>}, %seq_lens: memref<?xi32> {kernel.access = #kernel.access<read>},
+                          %slots: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>})
+    grid affine_map<()[T, B, Q, S, R] -> ((T floordiv 8 + B) * 2)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x4x16xf32>)
+      keys_of_values(%w, %cos_hi, %sin_hi, %cos_lo, %sin_lo
+            : memref<16xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>, memref<512x2xf32>) rot 16
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%row_starts, %seq_lens, %slots, %page_table
+            : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 0 scale 1.0 paging <page = 8, ring = 0> accumulate f32
+  }
+  kernel.return
+}
+
 kernel.func @top(%x: memref<?x512xf32> {kernel.access = #kernel.access<read>}, %values: memref<?x4xf32> {kernel.access = #kernel.access<write>},
                  %ids: memref<?x4xi32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (R)> {
   kernel.grid %j {

@@ -147,3 +147,18 @@ program.table @t theta 1.0 denom 16 active 0 elem f32
 // table_c3
 // expected-error @+1 {{expected elem f64 or f32, got 'bf16'}}
 program.table @t theta 1.0 denom 16 active 8 elem bf16
+
+// -----
+
+// cache_c5: keys alone
+// expected-error @+1 {{expected lanes [k, v] or [v], got [k]}}
+program.cache @c paged heads 1 dim 16 lanes [k] elem f32 window 0 page 16
+
+// -----
+
+// ref_c3: a lane that is not stored
+program.cache @c paged heads 1 dim 16 lanes [v] elem f32 window 0 page 16
+program.variant @all target "host" when affine_set<()[T, B, Q, S, R] : (0 == 0)> {
+  // expected-error @+1 {{expected lane "v" of a cache of values alone, got "k"}}
+  %0 = program.ref @c lane "k" : memref<?x1x16x16xf32>
+}

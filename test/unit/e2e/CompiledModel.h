@@ -101,7 +101,8 @@ struct CompiledModel {
     return logits;
   }
 
-  /// Keys and values of the last `window` positions (0: all), [position, heads · dim] each.
+  /// Keys and values of the last `window` positions (0: all), [position, heads · dim] each; keys
+  /// that are not stored are zeros.
   std::pair<Tensor, Tensor> cached(const Sequence &sequence, size_t cache) {
     const CachePlan &plan = model->program().caches[cache];
     int64_t first = plan.window ? std::max<int64_t>(0, sequence.length() - plan.window) : 0;
@@ -117,8 +118,9 @@ struct CompiledModel {
       for (int64_t h = 0; h < plan.heads; ++h)
         for (int64_t d = 0; d < plan.dim; ++d) {
           int64_t head = page * plan.heads + h;
-          k.row(p - first)[h * plan.dim + d] =
-              number("k", (head * plan.dim + d) * plan.page + slot);
+          if (plan.keys)
+            k.row(p - first)[h * plan.dim + d] =
+                number("k", (head * plan.dim + d) * plan.page + slot);
           v.row(p - first)[h * plan.dim + d] =
               number("v", (head * plan.page + slot) * plan.dim + d);
         }

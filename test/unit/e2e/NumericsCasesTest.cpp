@@ -57,9 +57,12 @@ TEST(NumericsCases, GlobalQkvIsQueriesAndKeysWide) {
 /// One full layer: V = k_raw / rms(k_raw), before k_norm's weight and the rotation.
 TEST(NumericsCases, ValuesAreTheNormOfRawKeys) {
   SyntheticModel model("f");
-  CompiledModel compiled = model.compile(f64Options);
+  compiler::CompileOptions storing = f64Options; // keys, to look at them
+  storing.kvSharing = false;
+  CompiledModel compiled = model.compile(storing), shared = model.compile(f64Options);
   Ids ids = {5, 9, 5, 5, 9};
   auto [k, v] = cachedBy(compiled, ids);
+  EXPECT_TRUE(cachedBy(shared, ids).second.data == v.data);
   // The raw keys by hand.
   const std::vector<float> &embedding = model["embed_tokens.weight"];
   const std::vector<float> &norm = model["layers.0.input_layernorm.weight"];
@@ -87,7 +90,7 @@ TEST(NumericsCases, ValuesAreTheNormOfRawKeys) {
   EXPECT_FALSE(std::equal(k.row(2).begin(), k.row(2).end(), k.row(0).begin()));
   // The norm's weight changes keys alone.
   model.fill("layers.0.self_attn.k_norm.weight", 1.75f);
-  CompiledModel other = model.compile(f64Options);
+  CompiledModel other = model.compile(storing);
   auto [k2, v2] = cachedBy(other, ids);
   EXPECT_TRUE(v2.data == v.data);
   EXPECT_FALSE(k2.data == k.data);

@@ -105,24 +105,44 @@ TEST(CompiledPlan, VariantsFollowTheSizes) {
 }
 
 TEST(CompiledPlan, CachesTakeWhatTheSpecSays) {
-  // Rings of the window itself, and K and V a token (chunk slack on top): 320 MiB and 16 KiB for
-  // the 12B, 800 MiB and 80 KiB for the 31B.
+  // Rings of the window itself (chunk slack on top), and V alone a token, whose K follows: 320 MiB
+  // and 8 KiB for the 12B, 800 MiB and 40 KiB for the 31B. Twice the token where K is stored too.
   struct Expected {
     const char *name;
     uint64_t rings, token;
   };
   for (auto [name, rings, token] :
-       {Expected{"gemma-4-12B", 320ull << 20, 16 << 10}, {"gemma-4-31B", 800ull << 20, 80 << 10}}) {
-    auto program = compiler::planModel(
-        publishedConfig(name), {.dtype = ScalarType::BF16, .maxContext = 262144, .maxChunk = 1});
-    ASSERT_TRUE(program) << program.error().message;
-    for (int64_t context : {4096, 32768, 262144}) {
-      auto plan = planMemory(*program, {.context = context});
-      ASSERT_TRUE(plan) << plan.error().message;
-      EXPECT_EQ(plan->slidingCache, rings) << name;
-      EXPECT_EQ(plan->globalCache, uint64_t(context) * token) << name << " " << context;
+       {Expected{"gemma-4-12B", 320ull << 20, 8 << 10}, {"gemma-4-31B", 800ull << 20, 40 << 10}})
+    for (bool sharing : {true, false}) {
+      auto program = compiler::planModel(
+          publishedConfig(name),
+          {.dtype = ScalarType::BF16, .maxContext = 262144, .maxChunk = 1, .kvSharing = sharing});
+      ASSERT_TRUE(program) << program.error().message;
+      for (int64_t context : {4096, 32768, 262144}) {
+        auto plan = planMemory(*program, {.context = context});
+        ASSERT_TRUE(plan) << plan.error().message;
+        uint64_t position = sharing ? token : 2 * token;
+        EXPECT_EQ(plan->slidingCache, rings) << name;
+        EXPECT_EQ(plan->globalCache, uint64_t(context) * position) << name << " " << context;
+        EXPECT_EQ(plan->globalPositionBytes, position) << name;
+      }
     }
-  }
+}
+
+TEST(CompiledPlan, SharingIsPartOfTheProgram) {
+  ModelConfig config = publishedConfig("gemma-4-12B");
+  auto shared = compiler::planModel(config, {}),
+       stored = compiler::planModel(config, {.kvSharing = false}),
+       unfused = compiler::planModel(config, {.fusion = false});
+  ASSERT_TRUE(shared && stored && unfused);
+  EXPECT_FALSE(*shared == *stored);
+  auto values = [](const Program &program) {
+    return std::ranges::count(program.caches, false, &CachePlan::keys);
+  };
+  EXPECT_EQ(values(*shared), 8);
+  EXPECT_EQ(values(*stored), 0);
+  // Unfused, keys are nodes with launches and outputs of their own.
+  EXPECT_EQ(values(*unfused), 0);
 }
 
 TEST(CompiledPlan, IdentityDependsOnTheModelAlone) {

@@ -138,10 +138,12 @@ TEST_P(CompiledSteps, PlaceInAMixedBatchDoesNotShow) {
 }
 
 TEST_P(CompiledSteps, DeadMemoryDoesNotShow) {
-  for (bool fusion : {true, false}) {
-    CompiledModel compiled = CompiledModel::make(
-        data.checkpoint,
-        {.dtype = ScalarType::BF16, .maxContext = 256, .maxChunk = 32, .fusion = fusion});
+  for (auto [fusion, sharing] : {std::pair(true, true), {true, false}, {false, false}}) {
+    CompiledModel compiled = CompiledModel::make(data.checkpoint, {.dtype = ScalarType::BF16,
+                                                                   .maxContext = 256,
+                                                                   .maxChunk = 32,
+                                                                   .fusion = fusion,
+                                                                   .kvSharing = sharing});
     Ids ids = longPrompt();
     auto run = [&](bool poison) {
       compiled.renew({.poison = poison});
@@ -152,7 +154,8 @@ TEST_P(CompiledSteps, DeadMemoryDoesNotShow) {
       return logits.data;
     };
     std::vector<double> clean = run(false), poisoned = run(true);
-    EXPECT_TRUE(clean == poisoned) << (fusion ? "fused" : "unfused"); // NaN is never equal
+    EXPECT_TRUE(clean == poisoned)
+        << (fusion ? "fused" : "unfused") << (sharing ? ", shared" : ""); // NaN is never equal
   }
 }
 

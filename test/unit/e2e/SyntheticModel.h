@@ -89,6 +89,7 @@ public:
     Checkpoint checkpoint = open();
     std::string key = config.dump() + std::string(name(*options.dtype)) +
                       (options.fusion ? " fused " : " unfused ") +
+                      (options.kvSharing ? " shared " : " unshared ") +
                       std::to_string(options.maxBatch) + " " + std::to_string(options.maxChunk);
     CompiledModel made;
     if (!compiled.count(key)) {

@@ -206,8 +206,8 @@ TEST(WindowCases, CachesAreAllocatedAsPlanned) {
         (cache == 1 ? pages : rings) += compiled.context->cacheLane(cache, lane).size();
     EXPECT_EQ(compiled.context->plan().slidingCache, rings) << context;
     EXPECT_EQ(compiled.context->plan().globalCache, pages) << context;
-    // In f64, K and V of 16 lanes a token, in pages of 16 positions.
-    EXPECT_EQ(pages, 2u * uint64_t((context + 15) / 16 * 16) * 2 * 16 * 8);
+    // In f64, V of 16 lanes a token, whose K follows, in pages of 16 positions.
+    EXPECT_EQ(pages, 2u * uint64_t((context + 15) / 16 * 16) * 16 * 8);
   }
 }
 
