@@ -13,10 +13,9 @@ namespace gemma::codegen::cuda {
 /// (runtime/abi/KernelAbi.h). Blocks that the sizes do not need do nothing. Errors are reported at
 /// the kernel's ops.
 ///
-/// What the i-th core op of the kernel became has line i + 1 of the file NAME as its location, named
-/// by the op's node of the spec; `nodes`, if given, gets these names in order.
-mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel,
-                                                    mlir::OpBuilder &builder,
+/// What the i-th core op of the kernel became has line i + 1 of the file NAME as its location,
+/// named by the op's node of the spec; `nodes`, if given, gets these names in order.
+mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, mlir::OpBuilder &builder,
                                                     std::vector<std::string> *nodes = nullptr);
 
 void lowerRows(GpuBuilder &b, kernel::RowsOp op);

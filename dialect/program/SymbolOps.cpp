@@ -18,7 +18,10 @@ LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   // layout_c2
   bool fits = panel == 8 ? kpack == 64 : kpack == 1 || (kpack == 2 && panel == 16);
   if (!fits)
-    return emitError() << "expected kpack " << (panel == 8 ? "64" : panel == 16 ? "1 or 2" : "1")
+    return emitError() << "expected kpack "
+                       << (panel == 8    ? "64"
+                           : panel == 16 ? "1 or 2"
+                                         : "1")
                        << " with panel " << panel << ", got " << kpack;
   // layout_c3
   if (interleave != 1 && (interleave != 2 || panel == 0))

@@ -21,8 +21,8 @@ namespace gemma {
 ///   panel = 0                [N][K], row-major; also [N]
 ///   panel = 16, kpack = 1    [ceil(N/16)][K][16]
 ///   panel = 16, kpack = 2    [ceil(N/16)][ceil(K/2)][16][2]
-///   panel = 8, kpack = 64    [ceil(K/64)][ceil(N/8)][8][64], chunk c of 8 elements of row r at c ^ r
-///   interleave = 2           rows [0, N/2) and [N/2, N) are packed by themselves, panel 2j is
+///   panel = 8, kpack = 64    [ceil(K/64)][ceil(N/8)][8][64], chunk c of 8 elements of row r at c ^
+///   r interleave = 2           rows [0, N/2) and [N/2, N) are packed by themselves, panel 2j is
 ///   panel
 ///                            j of the first half, 2j + 1 of the second
 ///

@@ -249,7 +249,7 @@ kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k
                %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
   kernel.grid %j {
     // expected-error @+1 {{expected either k, or keys_of_values and rot}}
-    kernel.attention block %j q(%q : memref<?x4x16xf32>) 
+    kernel.attention block %j q(%q : memref<?x4x16xf32>)
       v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
       batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
       query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
