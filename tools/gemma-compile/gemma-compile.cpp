@@ -133,7 +133,24 @@ void printSummary(const Artifact &artifact, const MemoryPlan &plan, const Comman
             << "  seconds      " << seconds << "\n";
 }
 
+/// Refuses to write over a file that is read: the artifact that is looked at, the configuration, or
+/// a file of the checkpoint.
+Status checkNoInput(const CommandLine &line, const fs::path &output) {
+  std::error_code error;
+  std::vector<fs::path> read = {line.inspect, line.input};
+  for (fs::directory_iterator file(line.input, error), end; !error && file != end;
+       file.increment(error))
+    read.push_back(file->path());
+  for (const fs::path &file : read)
+    if (!file.empty() && !fs::is_directory(file, error) && fs::equivalent(output, file, error))
+      return badInput(output.string() + ": expected another file than those that are read, got " +
+                      file.string());
+  return {};
+}
+
 Status inspect(const CommandLine &line) {
+  if (Status status = checkNoInput(line, line.output); !status)
+    return status;
   Expected<Artifact> artifact = readArtifact(line.inspect);
   if (!artifact)
     return artifact.status();
@@ -145,9 +162,16 @@ Status inspect(const CommandLine &line) {
 Status checkOutputs(const CommandLine &line) {
   if (line.output.empty())
     return {};
-  if (Status status = checkWritable(line.output); !status)
-    return status;
-  return line.packWeights ? checkWritable(line.output + ".weights") : Status();
+  std::vector<std::string> outputs = {line.output};
+  if (line.packWeights)
+    outputs.push_back(line.output + ".weights");
+  for (const std::string &output : outputs) {
+    if (Status status = checkNoInput(line, output); !status)
+      return status;
+    if (Status status = checkWritable(output); !status)
+      return status;
+  }
+  return {};
 }
 
 Status compile(CommandLine &line) {
@@ -169,7 +193,8 @@ Status compile(CommandLine &line) {
     return usage(
         "--kv-sharing: expected off with --fusion off, whose nodes have keys of their own, "
         "got on");
-  if (!line.plan && line.output.empty() && line.stopAfter.empty())
+  bool textOnly = line.plan || (!line.stopAfter.empty() && line.stopAfter != "codegen");
+  if (!textOnly && line.output.empty())
     return usage("-o: expected a name for the artifact");
 
   Expected<Source> source = openSource(line.input);
@@ -260,6 +285,7 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--target", line->options.targets,
                  "host, or a list of CUDA architectures; emu-sm_80: the emulated device")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--dtype", line->dtype,
                  "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
@@ -276,7 +302,9 @@ std::function<Status()> declare(CLI::App &app) {
                  "on, or off: keys are stored even where they follow from the values (default: on; "
                  "off with --fusion off)")
       ->check(CLI::IsMember({"on", "off"}));
-  app.add_option("--isa", options.isas, "instruction sets to compile for (default: all)");
+  app.add_option("--isa", options.isas, "list of instruction sets to compile for (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--stop-after", line->stopAfter, "print the IR after this phase")
       ->check(CLI::IsMember({"import", "optimize", "lower", "memory", "codegen"}));
   app.add_option("--dump-dir", options.dumpDir,
