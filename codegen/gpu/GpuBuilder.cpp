@@ -107,6 +107,10 @@ Value GpuBuilder::apply(AffineExpr expr, ValueRange dims, ValueRange symbols) {
 Value GpuBuilder::less(Value a, Value b) {
   return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::slt, a, b);
 }
+Value GpuBuilder::notLess(Value a, Value b) {
+  return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, a, b);
+}
+Value GpuBuilder::both(Value a, Value b) { return createOrFold<arith::AndIOp>(a, b); }
 Value GpuBuilder::equal(Value a, Value b) {
   return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::eq, a, b);
 }
@@ -163,6 +167,16 @@ SmallVector<Value> GpuBuilder::choose(Value condition, ValueRange otherwise,
   setInsertionPointToStart(&ifOp.getElseRegion().front());
   scf::YieldOp::create(*this, otherwise);
   return SmallVector<Value>(ifOp.getResults());
+}
+
+void GpuBuilder::forShare(int64_t count, function_ref<void(Value)> body) {
+  for (int64_t first = 0; first < count; first += threads) {
+    Value i = add(thread, first);
+    if (first + threads <= count)
+      body(i);
+    else
+      when(less(i, index(count)), [&] { body(i); });
+  }
 }
 
 void GpuBuilder::barrier() { gpu::BarrierOp::create(*this); }

@@ -73,7 +73,9 @@ public:
   Value bitAnd(Value a, Value b);
   Value apply(mlir::AffineExpr expr, mlir::ValueRange dims, mlir::ValueRange symbols);
   Value less(Value a, Value b);
+  Value notLess(Value a, Value b);
   Value equal(Value a, Value b);
+  Value both(Value a, Value b); ///< of two conditions
   Value select(Value condition, Value yes, Value no);
   Value extent(kernel::Extent extent);
 
@@ -85,6 +87,8 @@ public:
   /// The values of `body` where the condition holds, else `otherwise`.
   llvm::SmallVector<Value> choose(Value condition, mlir::ValueRange otherwise,
                                   llvm::function_ref<llvm::SmallVector<Value>()> body);
+  /// Calls `body` for this thread's share of the numbers below `count`, unrolled.
+  void forShare(int64_t count, llvm::function_ref<void(Value)> body);
   /// All threads of the block arrive; what they wrote before is seen by all after it.
   void barrier();
 

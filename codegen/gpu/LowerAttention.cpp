@@ -11,8 +11,12 @@
 // during 2 and 3, V during 1 and 2. Tiles begin at multiples of their length, so a row's arithmetic
 // depends on its own position alone, not on the tile or the batch it is in.
 //
+// Where the cache stores values alone, a step before 1 makes a tile of keys from the tile of V.
+//
 // Only pages with a visible key are read. Keys that no row of the block sees have probability 0 and
 // zeros for V, whatever their memory holds.
+#include "codegen/gpu/AttentionQueries.h"
+#include "codegen/gpu/KeysOfValues.h"
 #include "codegen/gpu/Lowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,55 +27,35 @@ namespace gemma::codegen::cuda {
 namespace {
 
 constexpr int64_t page = 16; ///< one step of mma in keys
-constexpr int64_t chunkBytes = 16;
 constexpr double log2e = 1.4426950408889634;
 
-/// Shared memory as rows of 16-byte chunks, moved within a row so that the same chunk of eight rows
-/// in a row lies in different banks.
-struct Tile {
-  View memory;
-  int64_t rows = 0;
-  int64_t rowBytes = 0;
-
-  int64_t chunks() const { return rowBytes / chunkBytes; }
-  int64_t bytes() const { return rows * rowBytes; }
-
-  /// The byte of a row's chunk.
-  Value place(GpuBuilder &b, Value row, Value chunk) const {
-    int64_t n = chunks();
-    if (n % 8 == 0)
-      chunk = b.bitXor(chunk, b.mod(row, 8));
-    else if (n == 4)
-      chunk = b.bitXor(chunk, b.mod(b.floorDiv(row, 2), 4));
-    else if (n == 2)
-      chunk = b.bitXor(chunk, b.mod(b.floorDiv(row, 4), 2));
-    return b.add(b.mul(row, rowBytes), b.mul(chunk, chunkBytes));
-  }
-};
-
-class AttentionLowering {
+class AttentionLowering : AttentionQueries {
 public:
   AttentionLowering(GpuBuilder &b, kernel::AttentionOp op)
-      : b(b), op(op), q(b.viewOf(op, op.getQ())), keys(b.viewOf(op, op.getKCache())),
-        values(b.viewOf(op, op.getVCache())), out(b.viewOf(op, op.getOut())),
-        rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())),
-        slots(b.viewOf(op, op.getSlots())), pageTable(b.viewOf(op, op.getPageTable())) {}
+      : AttentionQueries(b, op), q(b.viewOf(op, op.getQ())), values(b.viewOf(op, op.getVCache())),
+        out(b.viewOf(op, op.getOut())) {
+    if (op.getKCache())
+      keys = b.viewOf(op, op.getKCache());
+  }
 
   void run() {
     if (!check())
       return;
     int64_t start = b.mark();
-    queryTile = tile(rows, headDim * 2, 1);
-    keyRing = tile(tileKeys / page * headDim, page * 2, stages);
-    valueRing = tile(tileKeys, headDim * 2, stages);
-    probabilities = tile(rows, tileKeys * 2, 1);
+    queryTile = SharedTile::create(b, rows, headDim * 2, 1);
+    valueRing = SharedTile::create(b, tileKeys, headDim * 2, stages);
+    if (op.getKCache())
+      keyRing = SharedTile::create(b, tileKeys / page * headDim, page * 2, stages);
+    else
+      computedKeys.emplace(b, op, tileKeys);
+    if (b.failed)
+      return;
+    probabilities = SharedTile::create(b, rows, tileKeys * 2, 1);
     scores = b.shared({rows, tileKeys + 4}, b.getF32Type());
     factors = b.shared({rows}, b.getF32Type());
     b.release(start);
 
-    Value block = b.values.lookup(op.getBlock());
-    kvHead = b.mod(block, kvHeads);
-    findTile(b.floorDiv(block, kvHeads));
+    findQueries(b.values.lookup(op.getBlock()));
     b.when(b.less(b.index(0), queries), [&] { emitTile(); });
   }
 
@@ -118,73 +102,14 @@ private:
     return true;
   }
 
-  Tile tile(int64_t tileRows, int64_t rowBytes, int64_t count) {
-    return {b.shared({count * tileRows * rowBytes}, b.getI8Type()), tileRows, rowBytes};
-  }
-
-  //===--- which queries and keys ---===//
-
-  /// Finds the sequence that the number-th tile belongs to, its first query and how many it has.
-  void findTile(Value number) {
-    int64_t length = op.getQueryTile();
-    Value zero = b.index(0);
-    auto found = b.loop(zero, b.sizes[1], b.index(1), ValueRange{zero, zero, zero, zero},
-                        [&](Value row, ValueRange carried) {
-                          Value begin = b.loadIndex(rowStarts, row);
-                          Value end = b.loadIndex(rowStarts, b.add(row, 1));
-                          Value before = carried[0];
-                          Value after = b.add(before, b.ceilDiv(b.sub(end, begin), length));
-                          Value here = both(notLess(number, before), b.less(number, after));
-                          Value first = b.add(begin, b.mul(b.sub(number, before), length));
-                          Value count = b.minimum(b.sub(end, first), b.index(length));
-                          return SmallVector<Value>{after, b.select(here, row, carried[1]),
-                                                    b.select(here, first, carried[2]),
-                                                    b.select(here, count, carried[3])};
-                        });
-    sequence = found[1];
-    firstQuery = found[2];
-    queries = found[3]; // 0 for a surplus block
-  }
-
-  Value both(Value a, Value c) { return arith::AndIOp::create(b, a, c); }
-  Value notLess(Value a, Value c) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, a, c);
-  }
-
-  /// The first key that the query at this position sees.
-  Value firstVisible(Value position) {
-    if (op.getWindow() == 0)
-      return b.index(0);
-    return b.maximum(b.sub(position, b.index(op.getWindow() - 1)), b.index(0));
-  }
-
-  Value physicalPage(Value number) {
-    int64_t ring = op.getPaging().getRing();
-    if (ring == 0)
-      return b.loadIndex(pageTable, {sequence, number});
-    return b.add(b.mul(slot, ring), b.mod(number, ring));
-  }
-
-  std::pair<Value, Value> queryOf(Value row) {
-    return {b.add(firstQuery, b.floorDiv(row, group)),
-            b.add(b.mul(kvHead, group), b.mod(row, group))};
-  }
-
   void emitTile() {
-    // Position of the step's token t in the sequence: t + shift.
-    Value end = b.loadIndex(rowStarts, b.add(sequence, 1));
-    Value shift = b.sub(b.loadIndex(seqLens, sequence), end);
-    if (op.getPaging().getRing() != 0)
-      slot = b.loadIndex(slots, sequence);
-    validRows = b.mul(queries, group);
-    firstPosition = b.add(firstQuery, shift);
-    lastKey = b.add(firstPosition, b.sub(queries, b.index(1)));
-    firstKey = firstVisible(firstPosition);
+    findKeys();
     Value firstTile = b.floorDiv(firstKey, tileKeys);
     endTile = b.add(b.floorDiv(lastKey, tileKeys), 1);
 
     for (int64_t s = 0; s < stages; ++s) {
-      copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/true);
+      if (!computedKeys)
+        copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/true);
       copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/false);
     }
     loadQueries();
@@ -192,17 +117,6 @@ private:
   }
 
   //===--- global memory -> shared memory ---===//
-
-  /// Calls `body` with this thread's numbers below `count`.
-  void forShare(int64_t count, function_ref<void(Value)> body) {
-    for (int64_t first = 0; first < count; first += b.threads) {
-      Value i = b.add(b.thread, first);
-      if (first + b.threads <= count)
-        body(i);
-      else
-        b.when(b.less(i, b.index(count)), [&] { body(i); });
-    }
-  }
 
   /// Copies a tile of K or V to its slot of the ring, as a group of copies; nothing beyond the end.
   void copyTile(Value number, Value ringSlot, bool isKeys) {
@@ -212,7 +126,7 @@ private:
         Value pageNumber = b.add(firstPage, i);
         // Pages in which nothing is visible are not looked up.
         Value lowest = b.floorDiv(firstKey, page), highest = b.floorDiv(lastKey, page);
-        Value there = both(notLess(pageNumber, lowest), notLess(highest, pageNumber));
+        Value there = b.both(b.notLess(pageNumber, lowest), b.notLess(highest, pageNumber));
         Value physical = physicalPage(b.minimum(b.maximum(pageNumber, lowest), highest));
         if (isKeys)
           copyKeys(physical, there, b.add(b.mul(ringSlot, tileKeys / page), i));
@@ -226,24 +140,24 @@ private:
 
   void copyKeys(Value physical, Value there, Value ringPage) {
     Value bytes = b.select(there, b.index(chunkBytes), b.index(0));
-    forShare(headDim * 2, [&](Value chunk) {
+    b.forShare(headDim * 2, [&](Value chunk) {
       Value d = b.floorDiv(chunk, 2), half = b.mod(chunk, 2);
       Value from = b.pointer(keys, {physical, kvHead, d, b.mul(half, 8)});
-      Value at = keyRing.place(b, b.add(b.mul(ringPage, headDim), d), half);
-      b.copyAsync(b.sharedPointer(keyRing.memory, at), from, bytes);
+      Value at = keyRing.pointer(b, b.add(b.mul(ringPage, headDim), d), half);
+      b.copyAsync(at, from, bytes);
     });
   }
 
   void copyValues(Value physical, Value firstPosition, Value ringRow) {
     int64_t chunks = headDim / 8;
-    forShare(page * chunks, [&](Value chunk) {
+    b.forShare(page * chunks, [&](Value chunk) {
       Value key = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
       Value position = b.add(firstPosition, key);
-      Value visible = both(notLess(position, firstKey), notLess(lastKey, position));
+      Value visible = b.both(b.notLess(position, firstKey), b.notLess(lastKey, position));
       Value bytes = b.select(visible, b.index(chunkBytes), b.index(0));
       Value from = b.pointer(values, {physical, kvHead, key, b.mul(c, 8)});
-      Value at = valueRing.place(b, b.add(ringRow, key), c);
-      b.copyAsync(b.sharedPointer(valueRing.memory, at), from, bytes);
+      Value at = valueRing.pointer(b, b.add(ringRow, key), c);
+      b.copyAsync(at, from, bytes);
     });
   }
 
@@ -259,7 +173,7 @@ private:
                                                   chunkBytes);
                         return SmallVector<Value>{b.round(part, b.getBF16Type())};
                       }).front();
-      b.storeAt(b.sharedPointer(queryTile.memory, queryTile.place(b, row, c)), loaded, chunkBytes);
+      b.storeAt(queryTile.pointer(b, row, c), loaded, chunkBytes);
     });
   }
 
@@ -276,13 +190,21 @@ private:
       Value maximum = carried[carried.size() - 3], sum = carried[carried.size() - 2];
       Value ringSlot = carried.back();
       Value ahead = b.add(number, stages);
-      b.waitCopies(2 * stages - 1);
-      b.barrier(); // K is there; the queries too
+      // Groups of copies that may be on their way: all but the oldest.
+      int64_t pending = (computedKeys ? 1 : 2) * stages - 1;
+      b.waitCopies(pending);
+      b.barrier(); // K is there, or V if keys are made of it; the queries too
+      if (computedKeys) {
+        computedKeys->emit(valueRing, b.mul(ringSlot, tileKeys), b.mul(number, tileKeys));
+        b.barrier();
+      }
       emitScores(ringSlot);
       b.barrier(); // all scores are there, and nobody reads K's slot
-      copyTile(ahead, ringSlot, /*isKeys=*/true);
+      if (!computedKeys)
+        copyTile(ahead, ringSlot, /*isKeys=*/true);
       emitSoftmax(row, b.mul(number, tileKeys), maximum, sum);
-      b.waitCopies(2 * stages - 1);
+      if (!computedKeys)
+        b.waitCopies(pending);
       b.barrier(); // P, the factors and V are there
       emitOutputs(ringSlot, warpColumns, next);
       b.barrier(); // nobody reads V's slot, P or the scores
@@ -317,16 +239,23 @@ private:
     int64_t steps = headDim / 16, unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
     Value row = b.add(firstRow, b.mod(b.lane, 16)), upper = b.floorDiv(b.lane, 16);
     Value keyRow = b.add(b.mul(ringPage, headDim), b.mod(b.lane, 16));
+    // Of computed keys a row is a key: lanes 8.. have its other 8 columns, lanes 16.. the next
+    // keys.
+    Value computedRow = b.add(b.mul(pageOfTile, page), b.add(b.mod(b.lane, 8), b.mul(upper, 8)));
+    Value oddChunk = b.mod(b.floorDiv(b.lane, 8), 2);
     SmallVector<Value> sums(8, b.f32(0.0));
     sums = b.loop(
         b.index(0), b.index(steps), b.index(unroll), sums, [&](Value step, ValueRange carried) {
           SmallVector<Value> next(carried);
           for (int64_t u = 0; u < unroll; ++u) {
             Value d = b.add(step, u);
-            Value at = queryTile.place(b, row, b.add(b.mul(d, 2), upper));
-            auto a = b.loadMatrices(b.sharedPointer(queryTile.memory, at), 4, false);
-            at = keyRing.place(b, b.add(keyRow, b.mul(d, 16)), upper);
-            auto k = b.loadMatrices(b.sharedPointer(keyRing.memory, at), 4, true);
+            Value chunk = b.mul(d, 2);
+            auto a = b.loadMatrices(queryTile.pointer(b, row, b.add(chunk, upper)), 4, false);
+            // Stored keys lie with d as row, so they are transposed on the way.
+            Value at = computedKeys
+                           ? computedKeys->tile.pointer(b, computedRow, b.add(chunk, oddChunk))
+                           : keyRing.pointer(b, b.add(keyRow, b.mul(d, 16)), upper);
+            auto k = b.loadMatrices(at, 4, /*transposed=*/!computedKeys);
             for (size_t n = 0; n < 2; ++n) {
               auto *c = next.begin() + 4 * n;
               auto sum = b.mma(a, {k[2 * n], k[2 * n + 1]}, ValueRange(ArrayRef<Value>(c, 4)));
@@ -365,7 +294,7 @@ private:
       columns.push_back(column);
       for (int64_t j = 0; j < 2; ++j) {
         Value key = b.add(firstKeyOfTile, b.add(column, j));
-        visible.push_back(both(notLess(key, lowest), notLess(position, key)));
+        visible.push_back(b.both(b.notLess(key, lowest), b.notLess(position, key)));
         Value score = arith::MulFOp::create(b, b.extract(two, j), b.f32(scale));
         masked.push_back(b.select(visible.back(), score, b.f32(-INFINITY)));
         highest = b.combine(kernel::Reduction::Max, highest, masked.back());
@@ -389,9 +318,8 @@ private:
         total = b.combine(kernel::Reduction::Add, total, b.widen(two.back(), f32));
       }
       auto store = [&] {
-        Value at = probabilities.place(b, row, b.floorDiv(columns[i], 8));
-        at = b.add(at, b.mul(b.mod(columns[i], 8), 2));
-        b.storeAt(b.sharedPointer(probabilities.memory, at), b.fromElements(two), 4);
+        Value at = probabilities.elementPointer(b, row, columns[i]);
+        b.storeAt(at, b.fromElements(two), 4);
       };
       allMine ? store() : b.when(isMine, store);
     }
@@ -405,7 +333,7 @@ private:
   void storeOfRow(Value row, Value factor) {
     Value first = b.equal(b.mod(b.thread, threadsOfRow), b.index(0));
     if (threadsOfRow * rows != b.threads)
-      first = both(first, b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows)));
+      first = b.both(first, b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows)));
     b.when(first, [&] { b.storeScalar(factors, row, factor); });
   }
 
@@ -450,8 +378,8 @@ private:
     for (int64_t p = 0; p < tileKeys / page; ++p) {
       SmallVector<SmallVector<Value>> a;
       for (int64_t m = 0; m < mTiles; ++m) {
-        Value at = probabilities.place(b, b.add(laneOf16, 16 * m), b.add(upper, 2 * p));
-        a.push_back(b.loadMatrices(b.sharedPointer(probabilities.memory, at), 4, false));
+        Value at = probabilities.pointer(b, b.add(laneOf16, 16 * m), b.add(upper, 2 * p));
+        a.push_back(b.loadMatrices(at, 4, false));
       }
       Value keyRow = b.add(b.mul(ringSlot, tileKeys), b.add(laneOf16, p * page));
       for (int64_t n = 0; n < nTiles; n += 2) {
@@ -460,8 +388,8 @@ private:
         Value chunk = b.add(firstChunk, n);
         if (count == 2)
           chunk = b.add(chunk, upper);
-        Value at = valueRing.place(b, keyRow, chunk);
-        auto v = b.loadMatrices(b.sharedPointer(valueRing.memory, at), 2 * count, true);
+        Value at = valueRing.pointer(b, keyRow, chunk);
+        auto v = b.loadMatrices(at, 2 * count, true);
         for (int64_t m = 0; m < mTiles; ++m)
           for (int64_t j = 0; j < count; ++j) {
             auto *c = sums.begin() + (m * nTiles + n + j) * 4;
@@ -502,9 +430,8 @@ private:
     b.loop(b.thread, b.mul(validRows, chunks), b.index(b.threads), [&](Value chunk) {
       Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
       auto [token, head] = queryOf(row);
-      Value at = queryTile.place(b, row, c);
-      Value part =
-          b.loadAt(b.sharedPointer(queryTile.memory, at), b.vec(b.getBF16Type(), 8), chunkBytes);
+      Value at = queryTile.pointer(b, row, c);
+      Value part = b.loadAt(at, b.vec(b.getBF16Type(), 8), chunkBytes);
       b.storeAt(b.pointer(out, {token, head, b.mul(c, 8)}), part, chunkBytes);
     });
   }
@@ -513,9 +440,8 @@ private:
   /// f32 directly.
   void storePair(Value row, Value column, Value two) {
     if (out.element().isBF16()) {
-      Value at = queryTile.place(b, row, b.floorDiv(column, 8));
-      at = b.add(at, b.mul(b.mod(column, 8), 2));
-      b.storeAt(b.sharedPointer(queryTile.memory, at), b.round(two, b.getBF16Type()), 4);
+      Value at = queryTile.elementPointer(b, row, column);
+      b.storeAt(at, b.round(two, b.getBF16Type()), 4);
       return;
     }
     b.when(b.less(row, validRows), [&] {
@@ -524,27 +450,20 @@ private:
     });
   }
 
-  GpuBuilder &b;
-  kernel::AttentionOp op;
-  View q, keys, values, out, rowStarts, seqLens, slots, pageTable;
-  int64_t tileKeys = 0, stages = 0, kvHeads = 0, headDim = 0, group = 0;
+  View q, keys, values, out;
+  int64_t tileKeys = 0, stages = 0, headDim = 0;
   int64_t rows = 0;         ///< (query, head) pairs of a block, a multiple of 16
   int64_t mTiles = 0;       ///< pieces of 16 rows
   int64_t nTiles = 0;       ///< pieces of 8 columns of the head that a warp has
   int64_t threadsOfRow = 0; ///< that compute a row's softmax
-  Tile queryTile, keyRing, valueRing, probabilities;
+  SharedTile queryTile, keyRing, valueRing, probabilities;
+  std::optional<KeysOfValues> computedKeys; ///< where the cache stores values alone
   View scores, factors;
-  Value kvHead, sequence, slot, firstQuery, queries; ///< of the block
-  Value validRows, firstPosition;                    ///< of the block's queries
-  Value firstKey, lastKey, endTile;                  ///< that any row of the block sees
+  Value endTile;
 };
 
 } // namespace
 
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) {
-  if (!op.getKCache())
-    return b.fail(op, "expected stored keys, got keys of values");
-  AttentionLowering(b, op).run();
-}
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
 
 } // namespace gemma::codegen::cuda

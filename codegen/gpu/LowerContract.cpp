@@ -10,6 +10,7 @@
 // and rows beyond the end are zero in shared memory and not stored. The results go through shared
 // memory, so that they are stored 16 bytes at a time.
 #include "codegen/gpu/Lowering.h"
+#include "codegen/gpu/SharedTile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -22,7 +23,6 @@ namespace {
 
 constexpr int64_t blockColumns = 64; ///< of a k-block
 constexpr int64_t rowBytes = 128;    ///< of a row of a k-block in shared memory
-constexpr int64_t chunkBytes = 16;
 
 class ContractLowering {
 public:
@@ -124,19 +124,8 @@ private:
     }
   }
 
-  /// Calls `body` with this thread's numbers below `count`.
-  void forShare(int64_t count, function_ref<void(Value)> body) {
-    for (int64_t first = 0; first < count; first += b.threads) {
-      Value i = b.add(b.thread, first);
-      if (first + b.threads <= count)
-        body(i);
-      else
-        b.when(b.less(i, b.index(count)), [&] { body(i); });
-    }
-  }
-
   void copyWeights(Value kBlock, Value base) {
-    forShare(tileRows * rowBytes / chunkBytes, [&](Value chunk) {
+    b.forShare(tileRows * rowBytes / chunkBytes, [&](Value chunk) {
       Value group = b.add(firstGroup, b.floorDiv(chunk, 64));
       Value bytes = b.index(chunkBytes);
       if (8 * groups % tileRows != 0) {
@@ -153,13 +142,13 @@ private:
 
   void copyActivations(Value kBlock, Value base) {
     bool aligned = act.element().isBF16() && depth % 8 == 0;
-    forShare(tileTokens * rowBytes / chunkBytes, [&](Value chunk) {
+    b.forShare(tileTokens * rowBytes / chunkBytes, [&](Value chunk) {
       Value row = b.floorDiv(chunk, 8), c = b.mod(chunk, 8);
       Value token = b.add(firstToken, row);
       Value column = b.add(b.mul(kBlock, blockColumns), b.mul(c, 8));
       Value there = b.less(token, tokens);
       if (aligned && depth % blockColumns != 0)
-        there = arith::AndIOp::create(b, there, b.less(column, b.index(depth)));
+        there = b.both(there, b.less(column, b.index(depth)));
       Value place = b.add(b.mul(row, rowBytes), b.mul(b.bitXor(c, b.mod(row, 8)), chunkBytes));
       Value to = b.sharedPointer(ring, b.add(base, place));
       if (aligned) {
@@ -178,9 +167,8 @@ private:
     Type bf16 = b.getBF16Type();
     Value zero = b.constant(b.vec(bf16, 8), 0.0);
     if (act.element().isF32() && depth % 8 == 0) {
-      Value inside = depth % blockColumns == 0
-                         ? there
-                         : arith::AndIOp::create(b, there, b.less(column, b.index(depth)));
+      Value inside =
+          depth % blockColumns == 0 ? there : b.both(there, b.less(column, b.index(depth)));
       return b
           .choose(inside, zero,
                   [&] {
@@ -192,7 +180,7 @@ private:
     SmallVector<Value> elements;
     for (int64_t i = 0; i < 8; ++i) {
       Value at = b.add(column, i);
-      Value inside = arith::AndIOp::create(b, there, b.less(at, b.index(depth)));
+      Value inside = b.both(there, b.less(at, b.index(depth)));
       Value element = b.choose(inside, b.f32(0.0), [&] {
                          return SmallVector<Value>{b.loadScalar(act, {token, at}, b.getF32Type())};
                        }).front();
@@ -352,7 +340,7 @@ private:
       Value token = b.add(firstToken, row), column = b.add(firstColumn, inRow);
       Value inside = b.less(token, tokens);
       if (ragged)
-        inside = arith::AndIOp::create(b, inside, b.less(column, b.index(columns)));
+        inside = b.both(inside, b.less(column, b.index(columns)));
       b.when(inside, [&] {
         Value at = b.add(b.mul(row, outRowBytes()), b.mul(inRow, out.elementBytes()));
         Value values = b.loadAt(b.sharedPointer(tileOut, at), b.vec(out.element(), width), bytes);

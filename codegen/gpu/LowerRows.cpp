@@ -7,11 +7,11 @@
 // range is cut at the seams, so that each piece has one source. What a thread computed for a
 // reduction it keeps in registers for the stores.
 #include "codegen/gpu/Lowering.h"
+#include "codegen/gpu/RowAccess.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
-#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -19,79 +19,8 @@ using namespace mlir;
 namespace gemma::codegen::cuda {
 namespace {
 
-constexpr unsigned elementDim = 2;         ///< e in (t, h, e, l0, ...)
 constexpr int64_t longestRowOfWarp = 2048; ///< longer ones keep too many registers, or loop
 constexpr int64_t mostUnrolled = 4;        ///< chunks that a thread keeps in registers
-
-/// How many elements one step of e within a chunk covers; nothing if that differs from step to
-/// step. A chunk starts at `offset` plus a multiple of `width` and has `width` elements.
-std::optional<int64_t> strideInChunk(AffineExpr expr, int64_t width, int64_t offset) {
-  if (!expr.isFunctionOfDim(elementDim))
-    return 0;
-  if (isa<AffineDimExpr>(expr))
-    return 1;
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  std::optional<int64_t> lhs = strideInChunk(binary.getLHS(), width, offset);
-  std::optional<int64_t> rhs = strideInChunk(binary.getRHS(), width, offset);
-  if (!lhs || !rhs)
-    return std::nullopt;
-  if (expr.getKind() == AffineExprKind::Add)
-    return *lhs + *rhs;
-  auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  if (!constant)
-    return std::nullopt;
-  if (expr.getKind() == AffineExprKind::Mul)
-    return *lhs * constant.getValue();
-  // A chunk that lies within one period of floordiv and mod.
-  MLIRContext *context = expr.getContext();
-  AffineExpr start =
-      binary.getLHS().replace(getAffineDimExpr(elementDim, context),
-                              getAffineDimExpr(elementDim, context) * width + offset);
-  bool whole = constant.getValue() % width == 0 &&
-               start.getLargestKnownDivisor() % static_cast<uint64_t>(width) == 0;
-  if (*lhs == 0)
-    return 0;
-  if (*lhs != 1 || !whole)
-    return std::nullopt;
-  return expr.getKind() == AffineExprKind::Mod ? 1 : 0;
-}
-
-/// An input or output: its memory and the map from (t, h, e, lookups) into it.
-struct Access {
-  View view;
-  AffineMap map;
-  bool swizzled = false;
-
-  std::optional<int64_t> stride(int64_t width, int64_t offset) const {
-    int64_t sum = 0;
-    for (auto [expr, memoryStride] : llvm::zip_equal(map.getResults(), view.strides())) {
-      std::optional<int64_t> step = strideInChunk(expr, width, offset);
-      if (!step)
-        return std::nullopt;
-      sum += *step * memoryStride;
-    }
-    // A chunk of a swizzled row stays together if it lies within 8 columns.
-    if (swizzled && sum != 0 && (width > 8 || offset % width != 0))
-      return std::nullopt;
-    return sum;
-  }
-
-  /// Bytes that the address of a chunk's first element is a multiple of; at most 16.
-  int64_t alignment(int64_t width, int64_t offset) const {
-    MLIRContext *context = map.getContext();
-    AffineExpr e = getAffineDimExpr(elementDim, context);
-    uint64_t divisor = 0;
-    for (auto [expr, memoryStride] : llvm::zip_equal(map.getResults(), view.strides())) {
-      AffineExpr start = simplifyAffineExpr(expr.replace(e, e * width + offset), map.getNumDims(),
-                                            map.getNumSymbols());
-      divisor =
-          std::gcd(divisor, start.getLargestKnownDivisor() * static_cast<uint64_t>(memoryStride));
-    }
-    uint64_t bytes = divisor * static_cast<uint64_t>(view.elementBytes());
-    uint64_t power = bytes ? bytes & (~bytes + 1) : 16;
-    return static_cast<int64_t>(std::min<uint64_t>(power, 16));
-  }
-};
 
 /// A thread's piece of a row: elements [start + shift, start + shift + width), all within [lo, hi).
 /// start is lo - shift plus a multiple of width.
@@ -134,7 +63,7 @@ private:
       accesses.push_back({b.viewOf(op, memory), map});
     for (int64_t input : op.getSwizzled().value_or(ArrayRef<int64_t>()))
       accesses[static_cast<size_t>(input)].swizzled = true;
-    for (const Access &access : accesses)
+    for (const RowAccess &access : accesses)
       if (access.view.element().isF64())
         b.fail(op, "holds f64, which GPU kernels do not compute with");
     return !b.failed;
@@ -214,7 +143,7 @@ private:
     Block &body = op.getBody().front();
     for (BlockArgument argument : body.getArguments())
       if (!isa<RankedTensorType>(argument.getType())) {
-        const Access &access = accesses[argument.getArgNumber()];
+        const RowAccess &access = accesses[argument.getArgNumber()];
         scalars[argument] =
             b.loadScalar(access.view, indices(access, b.index(0)), computeType(argument.getType()));
       }
@@ -246,7 +175,7 @@ private:
   /// multiple or if threads would have nothing to do.
   int64_t chunkWidth(int64_t lo, int64_t hi) {
     int64_t width = 4, length = hi - lo;
-    for (const Access &access : accesses)
+    for (const RowAccess &access : accesses)
       if (access.view.elementBytes() == 2)
         width = 8;
     if (width == 8 && length / width < team)
@@ -412,7 +341,7 @@ private:
     return b.elementwise(source, operands, chunk.width);
   }
 
-  SmallVector<Value> indices(const Access &access, Value element) {
+  SmallVector<Value> indices(const RowAccess &access, Value element) {
     SmallVector<Value> dims(position), result;
     dims[elementDim] = element;
     for (AffineExpr expr : access.map.getResults())
@@ -424,7 +353,7 @@ private:
     return result;
   }
 
-  Value loadRow(const Access &access, Chunk chunk, Type compute) {
+  Value loadRow(const RowAccess &access, Chunk chunk, Type compute) {
     auto load = [&]() -> Value {
       Value first = b.add(chunk.start, chunk.shift);
       std::optional<int64_t> stride = access.stride(chunk.width, chunk.lo);
@@ -446,7 +375,7 @@ private:
         .front();
   }
 
-  void storeRow(const Access &access, Chunk chunk, Value vector) {
+  void storeRow(const RowAccess &access, Chunk chunk, Value vector) {
     if (access.stride(chunk.width, chunk.lo) == 1)
       return b.storeVector(access.view, indices(access, chunk.start), vector,
                            alignment(access, chunk));
@@ -455,14 +384,14 @@ private:
       b.storeScalar(access.view, indices(access, b.add(chunk.start, i)), b.extract(rounded, i));
   }
 
-  int64_t alignment(const Access &access, const Chunk &chunk) {
+  int64_t alignment(const RowAccess &access, const Chunk &chunk) {
     // A swizzle moves whole 16-byte chunks.
     return std::max(access.alignment(chunk.width, chunk.lo), access.view.elementBytes());
   }
 
   GpuBuilder &b;
   kernel::RowsOp op;
-  SmallVector<Access> accesses;         ///< inputs, then outputs
+  SmallVector<RowAccess> accesses;      ///< inputs, then outputs
   int64_t team = 0;                     ///< threads of a row
   Value member;                         ///< this thread's number among them
   SmallVector<Value> position;          ///< t, h, (e), lookups

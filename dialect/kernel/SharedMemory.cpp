@@ -32,7 +32,8 @@ int64_t sharedBytes(ContractOp op) {
   return aligned(std::max(ring, results));
 }
 
-/// Queries, rings of K and V, probabilities, scores with 16 bytes between rows, a factor a row.
+/// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with 16
+/// bytes between rows, a factor a row.
 int64_t sharedBytes(AttentionOp op) {
   if (!op.getGpuTile())
     return 0;
@@ -41,7 +42,9 @@ int64_t sharedBytes(AttentionOp op) {
   int64_t dim = v.getDimSize(3), group = q.getDimSize(1) / v.getDimSize(1);
   auto rows = static_cast<int64_t>(
       llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
-  return aligned(rows * dim * 2) + 2 * aligned(stages * keys * dim * 2) + aligned(rows * keys * 2) +
+  int64_t keyTiles = op.getKCache() ? stages : 1;
+  return aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) +
+         aligned(keyTiles * keys * dim * 2) + aligned(rows * keys * 2) +
          aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
 }
 

@@ -7,15 +7,18 @@
 namespace gemma::test {
 namespace {
 
-constexpr int64_t page = 16, tableWidth = 32;
+constexpr int64_t page = 16, tableWidth = 64;
 
 struct Case {
   int64_t heads, kvHeads, dim;
   int64_t queryTile, window; ///< window 0: all keys
   int64_t ring;              ///< pages of a sequence's ring; 0: a page table
   int64_t keys, stages, threads;
-  bool f32 = false; ///< q and out
+  bool f32 = false;   ///< q and out
+  int64_t active = 0; ///< not 0: the cache has values alone, this many pairs of a key are rotated
 };
+
+constexpr double theta = 1.0e4;
 
 /// New tokens and length of each sequence, the new tokens included.
 using Batch = std::vector<std::pair<int64_t, int64_t>>;
@@ -26,15 +29,31 @@ std::string kernelText(const Case &c) {
   k << "memref<?x" << c.kvHeads << "x" << c.dim << "x16xbf16>";
   v << "memref<?x" << c.kvHeads << "x16x" << c.dim << "xbf16>";
   const char *read = " {kernel.access = #kernel.access<read>}";
-  text << "kernel.func @k(%q: " << q.str() << read << ", %k: " << k.str() << read
-       << ", %v: " << v.str() << read << ", %o: " << q.str()
+  // Arguments and operands that give the keys.
+  std::string keyArguments = "%k: " + k.str() + read, keyOperands = "k(%k : " + k.str() + ")";
+  if (c.active) {
+    std::string w = "memref<" + std::to_string(c.dim) + "xf32>";
+    std::string lane = "memref<512x" + std::to_string(c.active) + "xf32>";
+    keyArguments = "%w: " + w + read;
+    keyOperands = "keys_of_values(%w";
+    for (const char *name : {"%ch", "%sh", "%cl", "%sl"}) {
+      keyArguments += std::string(", ") + name + ": " + lane + read;
+      keyOperands += std::string(", ") + name;
+    }
+    keyOperands += " : " + w;
+    for (int i = 0; i < 4; ++i)
+      keyOperands += ", " + lane;
+    keyOperands += ") rot " + std::to_string(c.dim);
+  }
+  text << "kernel.func @k(%q: " << q.str() << read << ", " << keyArguments << ", %v: " << v.str()
+       << read << ", %o: " << q.str()
        << " {kernel.access = #kernel.access<write>}, %r: memref<?xi32>" << read
        << ", %l: memref<?xi32>" << read << ", %s: memref<?xi32>" << read << ", %p: memref<?x"
        << tableWidth << "xi32>" << read << ") grid affine_map<()[T, B, Q, S, R] -> (" << c.kvHeads
        << " * (T floordiv " << c.queryTile
        << " + B))> attributes {launch = #kernel.launch<threads = " << c.threads
        << ", shared = 166912>} {\n kernel.grid %j {\n kernel.attention block %j q(%q : " << q.str()
-       << ") k(%k : " << k.str() << ") v(%v : " << v.str() << ") out(%o : " << q.str()
+       << ") " << keyOperands << " v(%v : " << v.str() << ") out(%o : " << q.str()
        << ") batch(%r, %l, %s, %p : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x"
        << tableWidth << "xi32>) query_tile " << c.queryTile << " window " << c.window
        << " scale 0.5 paging <page = 16, ring = " << c.ring
@@ -73,16 +92,55 @@ struct Step {
                 : static_cast<void *>(memory.allocate<uint16_t>(queryValues.size(), "out"));
     this->table = table;
     this->slots = slots;
+    if (c.active)
+      makeTables();
     for (size_t b = 0; b < batch.size(); ++b)
       fill(b);
-    arguments = {q,
-                 keys,
-                 values,
-                 out,
-                 memory.copyOf(rowStarts, "row_starts"),
-                 memory.copyOf(seqLens, "seq_lens"),
-                 memory.copyOf(slots, "slots"),
-                 memory.copyOf(table, "page_table")};
+    arguments = {q};
+    if (c.active)
+      arguments.insert(arguments.end(),
+                       {memory.copyOf(weight, "w"), memory.copyOf(lanes[0], "cos_hi"),
+                        memory.copyOf(lanes[1], "sin_hi"), memory.copyOf(lanes[2], "cos_lo"),
+                        memory.copyOf(lanes[3], "sin_lo")});
+    else
+      arguments.push_back(keys);
+    arguments.insert(arguments.end(),
+                     {values, out, memory.copyOf(rowStarts, "row_starts"),
+                      memory.copyOf(seqLens, "seq_lens"), memory.copyOf(slots, "slots"),
+                      memory.copyOf(table, "page_table")});
+  }
+
+  /// Angles of 512 multiples of 512 positions, and of 512 positions.
+  void makeTables() {
+    weight = randomValues(static_cast<size_t>(c.dim), 8, 2.0f);
+    for (int level : {0, 1})
+      for (int64_t p = 0; p < 512; ++p)
+        for (int64_t i = 0; i < c.active; ++i) {
+          double angle =
+              double(level ? p : 512 * p) * std::pow(theta, -2.0 * double(i) / double(c.dim));
+          lanes[static_cast<size_t>(2 * level)].push_back(float(std::cos(angle)));
+          lanes[static_cast<size_t>(2 * level + 1)].push_back(float(std::sin(angle)));
+        }
+  }
+
+  /// rope(w ⊙ v) of a position, rounded as the kernel does.
+  void computeKey(size_t b, int64_t p, int64_t head) {
+    std::vector<float> x;
+    for (int64_t d = 0; d < c.dim; ++d)
+      x.push_back(weight[static_cast<size_t>(d)] * bf16ToF32(values[valueAt(b, p, head, d)]));
+    for (int64_t i = 0; i < c.active; ++i) {
+      auto at = [&](int lane, int64_t row) {
+        return lanes[static_cast<size_t>(lane)][static_cast<size_t>(row * c.active + i)];
+      };
+      float ch = at(0, p / 512), sh = at(1, p / 512), cl = at(2, p % 512), sl = at(3, p % 512);
+      float cosine = ch * cl - sh * sl, sine = sh * cl + ch * sl;
+      float &low = x[static_cast<size_t>(i)], &high = x[static_cast<size_t>(i + c.dim / 2)];
+      float first = low * cosine - high * sine;
+      high = high * cosine + low * sine;
+      low = first;
+    }
+    for (int64_t d = 0; d < c.dim; ++d)
+      keys[keyAt(b, p, head, d)] = f32ToBf16(x[static_cast<size_t>(d)]);
   }
 
   int64_t physical(size_t b, int64_t position) const {
@@ -107,11 +165,14 @@ struct Step {
     std::mt19937 generator(static_cast<uint32_t>(b) + 17);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t p = firstVisible(length - fresh); p < length; ++p)
-      for (int64_t head = 0; head < c.kvHeads; ++head)
+      for (int64_t head = 0; head < c.kvHeads; ++head) {
         for (int64_t d = 0; d < c.dim; ++d) {
           keys[keyAt(b, p, head, d)] = f32ToBf16(uniform(generator));
           values[valueAt(b, p, head, d)] = f32ToBf16(uniform(generator));
         }
+        if (c.active)
+          computeKey(b, p, head);
+      }
   }
 
   void expectRight() const {
@@ -160,6 +221,8 @@ struct Step {
   DeviceMemory memory;
   std::vector<float> queryValues;
   std::vector<int32_t> table, slots;
+  std::vector<float> weight;
+  std::array<std::vector<float>, 4> lanes; ///< cos and sin of the upper level, of the lower one
   uint16_t *keys = nullptr, *values = nullptr;
   void *out = nullptr;
   int64_t tokens = 0, longest = 0, longestSeq = 0;
@@ -208,6 +271,12 @@ TEST(GpuAttention, HasHeadsOf256And512) {
   check({4, 2, 256, 1, 0, 0, 64, 2, 128}, {{{1, 100}}});
   check({8, 1, 512, 1, 0, 0, 32, 1, 256}, {{{1, 40}}});
   check({2, 1, 256, 16, 64, 8, 32, 2, 256}, {{{20, 90}}});
+}
+
+TEST(GpuAttention, MakesKeysOfValues) {
+  check({4, 1, 64, 1, 0, 0, 32, 2, 128, false, 8}, {{{1, 70}, {1, 3}}}, true);
+  check({4, 2, 64, 8, 0, 0, 64, 1, 128, false, 32}, {{{17, 40}, {3, 300}}});
+  check({8, 1, 512, 1, 0, 0, 32, 1, 256, false, 64}, {{{1, 40}}});
 }
 
 TEST(GpuAttention, HandlesSmallHeadsAndF32) {
