@@ -4,6 +4,7 @@
 #include "codegen/cpu/ObjectEmitter.h"
 #include "codegen/cpu/Passes.h"
 #include "codegen/cpu/SharedObject.h"
+#include "codegen/support/ErrorCollector.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -26,23 +27,6 @@ using namespace mlir;
 
 namespace gemma::codegen {
 namespace {
-
-/// Keeps the first error that is reported while it lives.
-class ErrorCollector {
-public:
-  explicit ErrorCollector(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-            return failure();
-          if (message.empty())
-            message = diagnostic.str();
-          return success();
-        }) {}
-  std::string message;
-
-private:
-  ScopedDiagnosticHandler handler;
-};
 
 Status writeText(const std::string &directory, const std::string &name, const std::string &text) {
   llvm::SmallString<128> path(directory);

@@ -5,11 +5,10 @@
 // from registers of its operands. Slices only shift e; where rows are put together from slices, the
 // range is cut at the seams, so that each piece has one source.
 #include "codegen/cpu/Lowering.h"
+#include "codegen/support/RowBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-
-#include <set>
 
 using namespace mlir;
 
@@ -57,16 +56,6 @@ struct Chunk {
   int64_t shift, lo, hi, width;
   Chunk shifted(int64_t by) const { return {start, shift + by, lo + by, hi + by, width}; }
 };
-
-/// The type that a row of the body is computed in: 16-bit rows can only be copied, which is exact
-/// in f32.
-Type computeType(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  bool half = isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 16;
-  return half ? Type(Float32Type::get(type.getContext())) : element;
-}
-
-int64_t rowLength(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
 
 class RowsLowering {
 public:
@@ -126,14 +115,7 @@ private:
       for (auto [o, output] : llvm::enumerate(op.getOutputs())) {
         if (input != output)
           continue;
-        std::set<int64_t> seams, lengths;
-        for (Value yielded : op.getBody().front().getTerminator()->getOperands()) {
-          collectSeams(yielded, 0, 0, rowLength(yielded), seams);
-          lengths.insert(rowLength(yielded));
-        }
-        bool sliced = !op.getBody().front().getOps<tensor::ExtractSliceOp>().empty();
-        if (accesses[i].map != accesses[numInputs() + o].map || !seams.empty() || sliced ||
-            lengths.size() > 1) {
+        if (accesses[i].map != accesses[numInputs() + o].map || !isElementwise(op)) {
           b.fail(op, "overwrites an input that it reads at other elements");
           return false;
         }
@@ -206,7 +188,7 @@ private:
     double neutral = kind == kernel::Reduction::Add ? 0.0 : -INFINITY;
     SmallVector<Value> accumulators(independent, b.constant(b.vec(element, lanes), neutral));
     Value rest; // of elements that do not fill a register
-    forSegments({x}, [&](int64_t lo, int64_t hi) {
+    forSegments(op, {x}, [&](int64_t lo, int64_t hi) {
       int64_t step = independent * lanes, at = lo;
       if (int64_t iterations = (hi - lo) / step; iterations > 1) {
         at = lo + iterations * step;
@@ -246,7 +228,7 @@ private:
       SmallVector<Value> rows;
       for (unsigned o : outputs)
         rows.push_back(yield.getValues()[o]);
-      forSegments(rows, [&](int64_t lo, int64_t hi) {
+      forSegments(op, rows, [&](int64_t lo, int64_t hi) {
         forChunks(b, lo, hi, b.lanes(widest), 2, [&](Value start, int64_t width) {
           cache.clear();
           SmallVector<Value> computed;
@@ -257,44 +239,6 @@ private:
         });
       });
     }
-  }
-
-  /// Calls `body(lo, hi)` for each range in which every row has one source.
-  void forSegments(ArrayRef<Value> rows, function_ref<void(int64_t, int64_t)> body) {
-    int64_t length = rowLength(rows.front());
-    std::set<int64_t> seams = {0, length};
-    for (Value row : rows)
-      collectSeams(row, 0, 0, length, seams);
-    for (auto lo = seams.begin(), hi = std::next(lo); hi != seams.end(); ++lo, ++hi)
-      body(*lo, *hi);
-  }
-
-  /// Adds the seams of `value` within its elements [lo, hi), moved by `shift`.
-  void collectSeams(Value value, int64_t shift, int64_t lo, int64_t hi, std::set<int64_t> &seams) {
-    Operation *source = value.getDefiningOp();
-    if (lo >= hi || !source || !isa<RankedTensorType>(value.getType()) ||
-        source->getBlock() != &op.getBody().front())
-      return;
-    if (auto extract = dyn_cast<tensor::ExtractSliceOp>(source)) {
-      int64_t offset = extract.getStaticOffsets()[0];
-      collectSeams(extract.getSource(), shift - offset, lo + offset, hi + offset, seams);
-      return;
-    }
-    auto insert = dyn_cast<tensor::InsertSliceOp>(source);
-    if (!insert) {
-      for (Value operand : source->getOperands())
-        if (isa<RankedTensorType>(operand.getType()))
-          collectSeams(operand, shift, lo, hi, seams);
-      return;
-    }
-    int64_t from = insert.getStaticOffsets()[0], to = from + insert.getStaticSizes()[0];
-    for (int64_t seam : {from, to})
-      if (lo < seam && seam < hi)
-        seams.insert(seam + shift);
-    collectSeams(insert.getSource(), shift + from, std::max(lo, from) - from,
-                 std::min(hi, to) - from, seams);
-    collectSeams(insert.getDest(), shift, lo, std::min(hi, from), seams);
-    collectSeams(insert.getDest(), shift, std::max(lo, to), hi, seams);
   }
 
   //===--- one register ---===//

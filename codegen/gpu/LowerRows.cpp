@@ -8,11 +8,10 @@
 // reduction it keeps in registers for the stores.
 #include "codegen/gpu/Lowering.h"
 #include "codegen/gpu/RowAccess.h"
+#include "codegen/support/RowBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-
-#include <set>
 
 using namespace mlir;
 
@@ -30,14 +29,6 @@ struct Chunk {
   Value inside; ///< whether the thread has this chunk; null: every thread has
   Chunk shifted(int64_t by) const { return {start, shift + by, lo + by, hi + by, width, inside}; }
 };
-
-Type computeType(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  bool half = isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 16;
-  return half ? Type(Float32Type::get(type.getContext())) : element;
-}
-
-int64_t rowLength(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
 
 class RowsLowering {
 public:
@@ -76,14 +67,7 @@ private:
       for (auto [o, output] : llvm::enumerate(op.getOutputs())) {
         if (input != output)
           continue;
-        std::set<int64_t> seams, lengths;
-        for (Value yielded : op.getBody().front().getTerminator()->getOperands()) {
-          collectSeams(yielded, 0, 0, rowLength(yielded), seams);
-          lengths.insert(rowLength(yielded));
-        }
-        bool sliced = !op.getBody().front().getOps<tensor::ExtractSliceOp>().empty();
-        if (accesses[i].map != accesses[numInputs() + o].map || !seams.empty() || sliced ||
-            lengths.size() > 1) {
+        if (accesses[i].map != accesses[numInputs() + o].map || !isElementwise(op)) {
           b.fail(op, "overwrites an input that it reads at other elements");
           return false;
         }
@@ -228,7 +212,7 @@ private:
       return b.f32(0);
     }
     Value total = b.neutral(kind, element);
-    forSegments({x}, [&](int64_t lo, int64_t hi) {
+    forSegments(op, {x}, [&](int64_t lo, int64_t hi) {
       total = forChunks(lo, hi, total, [&](Chunk chunk, ValueRange carried) {
                 Value part = b.reduceLanes(kind, evaluate(x, chunk));
                 if (chunk.inside)
@@ -248,7 +232,7 @@ private:
       SmallVector<Value> rows;
       for (unsigned o : outputs)
         rows.push_back(yield.getValues()[o]);
-      forSegments(rows, [&](int64_t lo, int64_t hi) {
+      forSegments(op, rows, [&](int64_t lo, int64_t hi) {
         forChunks(lo, hi, {}, [&](Chunk chunk, ValueRange) {
           SmallVector<Value> computed;
           for (Value row : rows)
@@ -265,44 +249,6 @@ private:
         });
       });
     }
-  }
-
-  /// Calls `body(lo, hi)` for each range in which every row has one source.
-  void forSegments(ArrayRef<Value> rows, function_ref<void(int64_t, int64_t)> body) {
-    int64_t length = rowLength(rows.front());
-    std::set<int64_t> seams = {0, length};
-    for (Value row : rows)
-      collectSeams(row, 0, 0, length, seams);
-    for (auto lo = seams.begin(), hi = std::next(lo); hi != seams.end(); ++lo, ++hi)
-      body(*lo, *hi);
-  }
-
-  /// Adds the seams of `value` within its elements [lo, hi), moved by `shift`.
-  void collectSeams(Value value, int64_t shift, int64_t lo, int64_t hi, std::set<int64_t> &seams) {
-    Operation *source = value.getDefiningOp();
-    if (lo >= hi || !source || !isa<RankedTensorType>(value.getType()) ||
-        source->getBlock() != &op.getBody().front())
-      return;
-    if (auto extract = dyn_cast<tensor::ExtractSliceOp>(source)) {
-      int64_t offset = extract.getStaticOffsets()[0];
-      collectSeams(extract.getSource(), shift - offset, lo + offset, hi + offset, seams);
-      return;
-    }
-    auto insert = dyn_cast<tensor::InsertSliceOp>(source);
-    if (!insert) {
-      for (Value operand : source->getOperands())
-        if (isa<RankedTensorType>(operand.getType()))
-          collectSeams(operand, shift, lo, hi, seams);
-      return;
-    }
-    int64_t from = insert.getStaticOffsets()[0], to = from + insert.getStaticSizes()[0];
-    for (int64_t seam : {from, to})
-      if (lo < seam && seam < hi)
-        seams.insert(seam + shift);
-    collectSeams(insert.getSource(), shift + from, std::max(lo, from) - from,
-                 std::min(hi, to) - from, seams);
-    collectSeams(insert.getDest(), shift, lo, std::min(hi, from), seams);
-    collectSeams(insert.getDest(), shift, std::max(lo, to), hi, seams);
   }
 
   //===--- one chunk ---===//

@@ -2,6 +2,7 @@
 
 #include "codegen/gpu/Lowering.h"
 #include "codegen/gpu/Passes.h"
+#include "codegen/support/ErrorCollector.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -30,23 +31,6 @@ namespace gemma::codegen {
 namespace {
 
 constexpr const char *tripleName = "nvptx64-nvidia-cuda";
-
-/// Keeps the first error that is reported while it lives.
-class ErrorCollector {
-public:
-  explicit ErrorCollector(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-            return failure();
-          if (message.empty())
-            message = diagnostic.str();
-          return success();
-        }) {}
-  std::string message;
-
-private:
-  ScopedDiagnosticHandler handler;
-};
 
 std::unique_ptr<llvm::TargetMachine> createMachine(const GpuTarget &target, std::string &error) {
   static const bool initialised = [] {
