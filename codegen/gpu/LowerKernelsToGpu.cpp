@@ -59,10 +59,8 @@ struct EmitPtx : impl::EmitPtxBase<EmitPtx> {
         continue;
       }
       auto ptxas = findPtxas();
-      if (!ptxas) {
-        llvm::outs() << "note: " << missingPtxasNote() << "\n";
-        return {};
-      }
+      if (!ptxas)
+        return ptxas.status();
       auto report = assemble(*ptxas, kernel.name, ptx, target->name);
       if (!report)
         return report.status();

@@ -1,5 +1,7 @@
 #include "codegen/gpu/Ptxas.h"
 
+#include "runtime/support/Json.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -52,9 +54,12 @@ private:
 
 } // namespace
 
-std::optional<std::string> findPtxas() {
-  if (const char *given = std::getenv("GEMMA_PTXAS"))
-    return std::string(given);
+Expected<std::string> findPtxas() {
+  if (const char *given = std::getenv("GEMMA_PTXAS")) {
+    if (llvm::sys::fs::can_execute(given))
+      return std::string(given);
+    return badInput("GEMMA_PTXAS: expected a program, got " + quoteForMessage(given));
+  }
   auto inFolder = [](llvm::StringRef folder) -> std::optional<std::string> {
     llvm::SmallString<128> path(folder);
     llvm::sys::path::append(path, "bin", "ptxas");
@@ -65,18 +70,14 @@ std::optional<std::string> findPtxas() {
   for (const char *name : {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"})
     if (const char *folder = std::getenv(name))
       if (auto path = inFolder(folder))
-        return path;
+        return *path;
   if (auto path = inFolder("/usr/local/cuda"))
-    return path;
+    return *path;
   if (auto path = llvm::sys::findProgramByName("ptxas"))
     return *path;
-  return std::nullopt;
-}
-
-std::string missingPtxasNote() {
-  return "no ptxas in $GEMMA_PTXAS, $CUDA_HOME, /usr/local/cuda or PATH: kernels are not "
-         "assembled, "
-         "the driver compiles their PTX when they are loaded";
+  return badInput(
+      "no ptxas: expected it at $GEMMA_PTXAS, in $CUDA_HOME/bin, /usr/local/cuda/bin or "
+      "PATH; the CUDA toolkit has it");
 }
 
 Expected<PtxasReport> parsePtxasReport(const std::string &text) {

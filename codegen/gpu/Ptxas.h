@@ -4,7 +4,6 @@
 #include "runtime/support/Status.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace gemma::codegen {
@@ -20,11 +19,9 @@ struct PtxasReport {
 };
 
 /// The assembler's path: $GEMMA_PTXAS, then bin/ptxas of $CUDA_HOME, $CUDA_PATH, $CUDA_ROOT and
-/// /usr/local/cuda, then PATH. Nothing if there is none: a build without a toolkit embeds PTX only.
-std::optional<std::string> findPtxas();
-
-/// What one says when findPtxas() finds nothing.
-std::string missingPtxasNote();
+/// /usr/local/cuda, then PATH. Fails with where it was looked for, or if $GEMMA_PTXAS is no
+/// program.
+Expected<std::string> findPtxas();
 
 /// Assembles one kernel for an architecture ("sm_80"). Fails when ptxas does, and, with the
 /// kernel's name and the numbers, when the kernel spills registers or has local memory.

@@ -41,24 +41,24 @@ static bool isForCuda(const CompileOptions &options) { return options.targets.fr
 /// Whether the targets exist and go together, and with the other options.
 static Status checkTargets(const CompileOptions &options) {
   if (options.targets.empty())
-    return usage("target: expected at least one of " + knownTargets() + ", got none");
+    return usage("--target: expected at least one of " + knownTargets() + ", got none");
   for (const std::string &target : options.targets)
     if (target != "host" && !isDeviceTarget(target))
-      return usage("target: expected some of " + knownTargets() + ", got " + target);
+      return usage("--target: expected some of " + knownTargets() + ", got " + target);
   for (size_t i = 0; i < options.targets.size(); ++i) {
     const std::string &target = options.targets[i];
     if ((target == "host") != (options.targets.front() == "host"))
-      return usage("target: the host and CUDA devices need an artifact each, got " +
+      return usage("--target: the host and CUDA devices need an artifact each, got " +
                    options.targets.front() + " and " + target);
     if (std::find(options.targets.begin(), options.targets.begin() + std::ptrdiff_t(i), target) !=
         options.targets.begin() + std::ptrdiff_t(i))
-      return usage("target: got " + target + " twice");
+      return usage("--target: got " + target + " twice");
   }
   if (isForCuda(options) && options.dtype != ScalarType::BF16)
-    return usage("target: kernels for CUDA devices multiply bf16, expected --dtype bf16, got " +
+    return usage("--target: kernels for CUDA devices multiply bf16, expected --dtype bf16, got " +
                  std::string(name(*options.dtype)));
   if (isForCuda(options) && !options.isas.empty())
-    return usage("isa: instruction sets are the host's, and the target is " +
+    return usage("--isa: instruction sets are the host's, and the target is " +
                  options.targets.front());
   return {};
 }
@@ -84,7 +84,7 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
   if (!out.dtype)
     out.dtype = config.dtype == ScalarType::F16 ? ScalarType::F32 : config.dtype;
   if (out.dtype != ScalarType::F64 && out.dtype != ScalarType::F32 && out.dtype != ScalarType::BF16)
-    return usage("dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
+    return usage("--dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
   if (Status status = checkTargets(out); !status)
     return status.error();
   for (const std::string &isa : out.isas)
@@ -92,7 +92,7 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
       std::string known;
       for (const codegen::HostIsa &one : codegen::hostIsas())
         known += (known.empty() ? "" : ", ") + one.name;
-      return usage("isa: expected some of " + known + ", got " + isa);
+      return usage("--isa: expected some of " + known + ", got " + isa);
     }
   if (isForCuda(out))
     for (LayerKind kind : {LayerKind::Sliding, LayerKind::Global})
@@ -108,11 +108,11 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     return usage(std::string(what) + ": expected " + std::to_string(lowest) + " to " +
                  std::to_string(largest) + ", got " + std::to_string(value));
   };
-  if (Status s = within("max-context", out.maxContext, 1, most); !s)
+  if (Status s = within("--max-context", out.maxContext, 1, most); !s)
     return s.error();
-  if (Status s = within("max-batch", out.maxBatch, 1, 256); !s)
+  if (Status s = within("--max-batch", out.maxBatch, 1, 256); !s)
     return s.error();
-  if (Status s = within("max-chunk", out.maxChunk, 1, 262144); !s)
+  if (Status s = within("--max-chunk", out.maxChunk, 1, 262144); !s)
     return s.error();
   out.maxChunk = std::max(std::min(out.maxChunk, out.maxContext), out.maxBatch);
   return out;

@@ -37,9 +37,9 @@ static Expected<KernelBinary> emulatorObject(const codegen::PtxKernel &kernel,
 
 static Expected<KernelBinary> deviceObject(const codegen::PtxKernel &kernel,
                                            const std::string &target) {
-  std::optional<std::string> ptxas = codegen::findPtxas();
+  Expected<std::string> ptxas = codegen::findPtxas();
   if (!ptxas)
-    return badInput("--target " + target + ": " + codegen::missingPtxasNote());
+    return badInput("--target " + target + ": " + ptxas.error().message);
   Expected<codegen::PtxasReport> made =
       codegen::assemble(*ptxas, kernel.name, kernel.ptx.at(target), target);
   if (!made)

@@ -1,9 +1,13 @@
 #include "tools/driver/Cli.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace gemma::driver {
 namespace {
@@ -16,12 +20,29 @@ int report(const char *name, ErrorKind kind, const char *message) {
   return static_cast<int>(kind);
 }
 
+/// The command line's words, the last one first, as CLI11 takes them. `--name=` is an option with
+/// an empty value; CLI11 alone would take the next word for the value.
+std::vector<std::string> arguments(int argc, const char *const *argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+      words.emplace_back(word.substr(0, word.size() - 1));
+      words.emplace_back();
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 int declareParseRun(const char *name, const char *description, DeclareTool declare, int argc,
                     const char *const *argv) {
   CLI::App app(description, name);
   std::function<Status()> body = declare(app);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
   } catch (const CLI::Success &help) {
     return app.exit(help);
   } catch (const CLI::ParseError &error) {

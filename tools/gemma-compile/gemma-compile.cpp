@@ -315,13 +315,15 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--inspect", line->inspect, "print what this artifact holds");
   app.add_flag("--json", line->json, "--inspect as JSON");
   app.add_flag("--quiet", line->quiet, "no progress and no summary");
-  app.footer("Examples:\n"
-             "  gemma-compile gemma-4-12B -o gemma-4-12B.gemma\n"
-             "  gemma-compile gemma-4-12B/config.json -o any.gemma --dtype bf16\n"
-             "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
-             "  gemma-compile gemma-4-12B --stop-after lower\n"
-             "  gemma-compile --inspect gemma-4-12B.gemma --json\n"
-             "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
+  app.footer(
+      "Examples:\n"
+      "  gemma-compile gemma-4-12B -o gemma-4-12B.gemma\n"
+      "  gemma-compile gemma-4-12B/config.json -o any.gemma --dtype bf16\n"
+      "  gemma-compile --plan gemma-4-31B --max-context 32768\n"
+      "  gemma-compile gemma-4-12B --stop-after lower\n"
+      "  gemma-compile --inspect gemma-4-12B.gemma --json\n"
+      "GEMMA_PTXAS=PATH names the assembler for CUDA targets (default: that of the toolkit).\n"
+      "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
   return [line] { return compile(*line); };
 }
 

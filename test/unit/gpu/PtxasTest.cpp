@@ -30,7 +30,7 @@ constexpr const char *head = ".version 8.0\n.target sm_80\n.address_size 64\n"
 TEST(Ptxas, AssemblesAndRefusesLocalMemory) {
   auto ptxas = findPtxas();
   if (!ptxas)
-    GTEST_SKIP() << missingPtxasNote();
+    GTEST_SKIP() << ptxas.error().message;
   auto good = assemble(*ptxas, "k", std::string(head) + "ret;\n}\n", "sm_80");
   ASSERT_TRUE(good.ok()) << good.error().message;
   EXPECT_EQ(good->cubin.substr(1, 3), "ELF");
