@@ -211,9 +211,9 @@ TEST_F(GemmaRun, Refusals) {
   options.tokens = "";
   EXPECT_TRUE(has(refusal(options), "at least one token"));
   options.tokens = "1,,2";
-  EXPECT_TRUE(has(refusal(options), "ids between commas"));
+  EXPECT_TRUE(has(refusal(options), "ids between commas or blanks"));
   options.tokens = "1,99999999999";
-  EXPECT_TRUE(has(refusal(options), "ids between commas"));
+  EXPECT_TRUE(has(refusal(options), "ids between commas or blanks"));
   options.tokens = "1,515";
   EXPECT_TRUE(has(refusal(options), "0 to 514, got 515"));
   options.tokens = "1,-1";

@@ -108,7 +108,7 @@ nlohmann::ordered_json figures(double nll, int64_t tokens) {
   nlohmann::ordered_json out;
   out["nll"] = nll;
   out["tokens"] = tokens;
-  out["perplexity"] = tokens ? std::exp(nll / double(tokens)) : NAN;
+  out["perplexity"] = std::exp(nll / double(tokens));
   return out;
 }
 
@@ -132,8 +132,9 @@ Status runPerplexity(const RunOptions &options) {
                    line.tokens.size(), static_cast<long long>(most));
       line.tokens.resize(size_t(most));
     }
-    if (line.tokens.empty())
-      return badInput(where + ": expected at least one token, got none");
+    if (line.tokens.size() < 2)
+      return badInput(where + ": expected at least two tokens, of which the first is given, got " +
+                      std::to_string(line.tokens.size()));
     Expected<double> nll = negativeLogLikelihood(*session->context, line.tokens);
     if (!nll)
       return Error{nll.error().kind, where + ": " + nll.error().message};

@@ -137,7 +137,7 @@ private:
     if (detokenizer)
       show(detokenizer->flush());
     if (!options.json && !first)
-      std::cout << "\n";
+      std::cout << "\n" << std::flush; // before what goes to stderr
   }
 
   void printJson(std::span<const int32_t> prompt, const Generation &result,
@@ -179,6 +179,14 @@ private:
 } // namespace
 
 Status runPrompt(const RunOptions &options) {
+  for (const std::string &file : {options.logitsOut, options.nodesOut})
+    if (!file.empty()) {
+      if (Status status = checkWritable(file); !status)
+        return status;
+      std::error_code error;
+      if (std::filesystem::equivalent(file, options.artifact, error))
+        return badInput(file + ": expected another file than the artifact");
+    }
   Expected<Session> session = Session::open(options);
   if (!session)
     return session.status();

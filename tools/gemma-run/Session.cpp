@@ -151,21 +151,29 @@ Expected<SamplingOptions> samplingOptions(const RunOptions &options, const Artif
 
 Expected<std::vector<int32_t>> parseTokenList(std::string_view text) {
   std::vector<int32_t> ids;
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+  constexpr std::string_view blanks = " \t\r\n";
+  auto skipBlanks = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  };
+  skipBlanks();
+  if (text.empty())
     return badInput("--tokens: expected at least one token, got none");
   for (;;) {
-    size_t comma = text.find(',');
-    std::string_view word = text.substr(0, comma);
-    size_t begin = word.find_first_not_of(" \t\r\n"), end = word.find_last_not_of(" \t\r\n");
-    word = begin == std::string_view::npos ? "" : word.substr(begin, end - begin + 1);
+    std::string_view word = text.substr(0, text.find_first_of(" \t\r\n,"));
     int32_t id = 0;
     auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (word.empty() || error != std::errc() || stop != word.data() + word.size())
-      return badInput("--tokens: expected ids between commas, got " + quoteForMessage(word));
+      return badInput("--tokens: expected ids between commas or blanks, got " +
+                      quoteForMessage(word));
     ids.push_back(id);
-    if (comma == std::string_view::npos)
+    text.remove_prefix(word.size());
+    skipBlanks();
+    if (text.empty())
       return ids;
-    text.remove_prefix(comma + 1);
+    if (text.front() == ',') {
+      text.remove_prefix(1);
+      skipBlanks();
+    }
   }
 }
 

@@ -15,7 +15,8 @@ static std::function<Status()> declare(CLI::App &app) {
   CLI::Option_group *source = app.add_option_group("prompt", "one of these, or - for stdin");
   source->add_option("--prompt", options->prompt, "a text to continue; <bos> is put first");
   source->add_option("--prompt-file", options->promptFile, "the same from a file");
-  source->add_option("--tokens", options->tokens, "ids as they are, between commas: 2,651,9");
+  source->add_option("--tokens", options->tokens,
+                     "ids as they are, between commas or blanks: 2,651,9");
   source->add_flag("--chat", options->chat, "a conversation: a line in, an answer out");
   source->add_option("--perplexity", options->perplexity,
                      "measure a file: .txt is one text, .jsonl a string or an array of ids a line");
@@ -61,6 +62,9 @@ static std::function<Status()> declare(CLI::App &app) {
   app.add_flag("--quiet", options->quiet, "no progress, no speed");
   app.footer("Sampling defaults come from the checkpoint's generation_config.json, else --greedy.\n"
              "GEMMA_ISA=NAME forces one of the artifact's instruction sets.\n"
+             "GEMMA_EMU=order=reverse,async=random,seed=7,checks=off sets how the emulated device "
+             "runs.\n"
+             "GEMMA_POISON=1 fills memory that must not be read with NaN before every step.\n"
              "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
   return [options] { return runMode(*options); };
 }
