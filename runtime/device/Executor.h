@@ -19,6 +19,10 @@ struct KernelCall {
   std::span<const std::string> nodes; ///< spec keys, for reports
 };
 
+namespace emu {
+class EmuExecutor;
+}
+
 /// Belongs to one context, whose launches it runs one after another.
 class Executor {
 public:
@@ -33,6 +37,9 @@ public:
   /// Returns when every block has ended and what it wrote can be read. An error is the device's or
   /// the kernel's fault, not the request's: what the step wrote is then worth nothing.
   virtual Status run(const KernelCall &call) = 0;
+
+  /// This as the emulated device, for what only that can tell; null if it is another one.
+  virtual emu::EmuExecutor *emulated() { return nullptr; }
 };
 
 } // namespace gemma

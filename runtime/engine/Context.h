@@ -107,6 +107,8 @@ public:
   const MemoryPlan &plan() const { return memoryPlan; }
   /// What it holds: the plan's contextBytes().
   uint64_t allocatedBytes() const { return memory.size(); }
+  /// What runs its launches.
+  Executor &device() { return *executor; }
   unsigned threads() const { return unsigned(memoryPlan.threads); }
   /// Most tokens of a sequence.
   int64_t contextLength() const { return memoryPlan.context; }

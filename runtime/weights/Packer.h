@@ -55,6 +55,8 @@ public:
   /// The same memory with made-up values, for measuring time without a checkpoint: vectors are 1,
   /// matrices small pseudo-random numbers, the same in every run; no denormals come of them.
   static Expected<WeightArena> madeUp(const Program &program, const PackProgress &progress = {});
+  /// All zero: pages that nobody writes to take no memory, whatever the model's size.
+  static Expected<WeightArena> zeros(const Program &program) { return allocate(program); }
 
   /// The first byte of weight `index`.
   const std::byte *data(size_t index) const { return start + places.offsets[index]; }

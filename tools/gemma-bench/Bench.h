@@ -1,4 +1,4 @@
-// The four modes of gemma-bench.
+// The five modes of gemma-bench.
 #pragma once
 
 #include "runtime/support/Status.h"
@@ -25,14 +25,19 @@ struct BenchOptions {
   int64_t prompt = 0;   ///< 0: 512, or what there is room for
   int64_t decode = 0;   ///< 0: 32, or what there is room for
   int64_t context = 0;  ///< positions cached before the first decoded token; at least the prompt's
-  // compile:
+  // compile, emu:
   std::vector<std::string> inputs; ///< empty: the published configurations
+  // emu:
+  std::string target = "emu-sm_80";
+  std::vector<int64_t> batches; ///< sequences of the decode steps; empty: 1, 8, 32
+  int64_t blocks = 8;           ///< most blocks of a launch that run
 };
 
 Status benchLimits(const BenchOptions &options);
 Status benchKernels(BenchOptions options);
 Status benchModel(BenchOptions options);
 Status benchCompile(const BenchOptions &options);
+Status benchEmu(BenchOptions options);
 
 /// Ends a mode. If wanted, `judge` compares what was measured with the budgets of the mode; the
 /// verdict goes into `report` and is the result. If wanted, `report` is written to

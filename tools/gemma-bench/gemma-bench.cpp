@@ -41,6 +41,8 @@ std::function<Status()> declare(CLI::App &app) {
   CLI::App *kernels = app.add_subcommand("kernels", "every kernel of an artifact, by the limits");
   CLI::App *model = app.add_subcommand("model", "prefill and decode of a model, by the limits");
   CLI::App *compile = app.add_subcommand("compile", "seconds, memory and code size of compiling");
+  CLI::App *emu = app.add_subcommand(
+      "emu", "what kernels for CUDA devices do to memory and tensor cores, counted by emulation");
   for (CLI::App *mode : {limits, kernels, model}) {
     addCommon(*mode, *options, "rounds; medians count (default: 5)");
     addMachine(*mode, *options);
@@ -56,6 +58,27 @@ std::function<Status()> declare(CLI::App &app) {
   compile->add_option("INPUT", options->inputs,
                       "checkpoint folders, config.json files or model keys (default: the published "
                       "configurations)");
+  emu->add_option("INPUT", options->inputs,
+                  "config.json files or model keys, of which a layer of each kind is taken "
+                  "(default: the published configurations)");
+  emu->add_option("--target", options->target, "an emulated device")->capture_default_str();
+  emu->add_option("--batch", options->batches,
+                  "list: sequences of the decode steps (default: 1,8,32)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 256));
+  emu->add_option("--context", options->context,
+                  "positions in the caches of the decode steps (default: 4096)")
+      ->check(CLI::Range(1, 262143));
+  emu->add_option("--prompt", options->prompt, "tokens of the prefill step (default: 512)")
+      ->check(CLI::Range(1, 262144));
+  emu->add_option("--blocks", options->blocks, "most blocks of a launch that run, evenly spaced")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  emu->add_option("--threads", options->threads, "default: the cores the process may use")
+      ->check(CLI::Range(1, 4096));
+  emu->add_option("--json", options->jsonFile, "write everything counted into this file");
+  emu->add_flag("--budget", options->budget, "exit with 1 if a budget is exceeded");
   app.footer("Weights are made up: no checkpoint is read, except by compile.\n"
              "docs/Benchmarking.md tells how to read the figures.\n"
              "GEMMA_ISA=NAME forces one of the artifact's instruction sets.\n"
@@ -68,6 +91,8 @@ std::function<Status()> declare(CLI::App &app) {
       return benchKernels(*options);
     if (model->parsed())
       return benchModel(*options);
+    if (emu->parsed())
+      return benchEmu(*options);
     return benchCompile(*options);
   };
 }

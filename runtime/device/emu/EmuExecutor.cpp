@@ -25,6 +25,12 @@ Status EmuExecutor::run(const KernelCall &call) {
   LaunchOptions here = options;
   for (const std::string &node : call.nodes)
     here.node += (here.node.empty() ? "" : ", ") + node;
+  if (measurement.blocks) {
+    here.sampledBlocks = measurement.blocks(call);
+    here.counters = true;
+    if (here.sampledBlocks.empty())
+      return {};
+  }
   Expected<LaunchReport> report =
       launch(kernel.module, kernel.name, {uint32_t(call.blocks), 1, 1}, {kernel.threads, 1, 1},
              kernel.sharedBytes, params.bytes(), memory, pool, here);
@@ -32,6 +38,8 @@ Status EmuExecutor::run(const KernelCall &call) {
     return report.status();
   if (!report->completed || !report->findings.empty())
     return internalError("the emulated device found faults:\n" + report->messages());
+  if (measurement.report)
+    measurement.report(call, *report);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/device/Executor.h"
 #include "runtime/device/emu/Launch.h"
 
+#include <functional>
 #include <vector>
 
 namespace gemma::emu {
@@ -16,6 +17,15 @@ struct EmulatedKernel {
   uint32_t sharedBytes = 0; ///< dynamic, of a block
 };
 
+/// Which blocks of each launch run, and who hears what they did. For measuring: what a step computes
+/// from launches that did not run is worth nothing.
+struct Measurement {
+  /// Linear numbers of blocks below call.blocks; none: the launch is skipped.
+  std::function<std::vector<uint64_t>(const KernelCall &call)> blocks;
+  /// Told after a launch that ran; its counters include the memory's.
+  std::function<void(const KernelCall &call, const LaunchReport &report)> report;
+};
+
 class EmuExecutor : public Executor {
 public:
   /// `kernels`, one a kernel of the program, outlive the executor.
@@ -26,12 +36,17 @@ public:
                        bool readOnly) override;
   /// Fails with what the detectors found: kernel, PTX line, spec node.
   Status run(const KernelCall &call) override;
+  EmuExecutor *emulated() override { return this; }
+
+  /// From now on; without functions everything runs again.
+  void measure(Measurement how) { measurement = std::move(how); }
 
 private:
   std::span<const EmulatedKernel> kernels;
   WorkerPool pool;
   LaunchOptions options;
   GlobalMemory memory;
+  Measurement measurement;
 };
 
 /// Launch options from the environment: GEMMA_EMU="order=reverse,async=random,seed=7". Any of

@@ -1,0 +1,347 @@
+// gemma-bench emu: what kernels for CUDA devices do to memory and tensor cores, at true shapes.
+//
+// The emulated device runs some blocks of every launch of a step and counts. Counts are facts about
+// the PTX, whatever the device; figures of all blocks are those of the blocks that ran, times their
+// share. Weights and caches are zeros, so no memory is needed for them, and values do not matter:
+// no kernel's control depends on any but sizes, positions and page tables.
+#include "runtime/device/WorkerPool.h"
+#include "runtime/device/emu/EmuExecutor.h"
+#include "runtime/engine/Context.h"
+#include "tools/compiler/Compiler.h"
+#include "tools/gemma-bench/Bench.h"
+#include "tools/gemma-bench/LaunchCost.h"
+#include "tools/verify/BundledConfigs.h"
+#include "tools/verify/ModelSource.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <tuple>
+
+namespace gemma::bench {
+namespace {
+
+/// A step whose launches are counted.
+struct EmuStep {
+  int64_t sequences = 1, fresh = 1, cached = 0;
+
+  StepShape shape() const {
+    StepShape shape{{}, sequences};
+    for (int64_t i = 0; i < sequences; ++i)
+      shape.rows.push_back({cached, fresh});
+    return shape;
+  }
+};
+
+/// A count over a launch's blocks, estimated from those that ran.
+struct LaunchFigures {
+  std::string nodes, kernel;
+  uint64_t blocks = 0, ran = 0, threads = 0, sharedBytes = 0;
+  emu::Counters counters;
+  Cost cost; ///< of the whole launch, at least
+
+  /// All blocks over those that ran.
+  double scale() const { return ran ? double(blocks) / double(ran) : 0; }
+  /// Bytes that blocks ask for over those that must move once: what caches have to catch.
+  double reread() const {
+    double asked = double(counters.globalReadBytes + counters.globalWriteBytes) * scale();
+    return cost.bytes > 0 ? asked / cost.bytes : 0;
+  }
+  /// Operations of the model over those that tensor cores are given: padding and masked keys are
+  /// the rest. NaN without tensor cores.
+  double useful() const {
+    double issued = double(counters.mmaFlops) * scale();
+    return issued > 0 ? cost.flops / issued : NAN;
+  }
+};
+
+/// Some numbers below `count`, evenly spaced, the first and the last among them.
+std::vector<uint64_t> spread(uint64_t count, uint64_t most) {
+  std::vector<uint64_t> numbers;
+  uint64_t picked = std::min(count, most);
+  for (uint64_t i = 0; i < picked; ++i)
+    numbers.push_back(picked == 1 ? 0 : i * (count - 1) / (picked - 1));
+  return numbers;
+}
+
+std::string shortNodes(const Launch &launch) {
+  std::string text;
+  for (const std::string &node : launch.nodes) {
+    size_t dot = node.find("].");
+    text += (text.empty() ? "" : " ") + (dot == std::string::npos ? node : node.substr(dot + 2));
+  }
+  return text;
+}
+
+/// One layer of each kind that the model has: the others are the same kernels.
+ModelConfig oneLayerOfEach(ModelConfig config) {
+  std::vector<LayerKind> kinds;
+  for (LayerKind kind : config.layerKinds)
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      kinds.push_back(kind);
+  config.layerKinds = kinds;
+  return config;
+}
+
+class EmuBench {
+public:
+  EmuBench(const BenchOptions &options, std::string name, Progress &progress)
+      : options(options), name(std::move(name)), progress(progress) {}
+
+  Status open(const ModelConfig &config);
+  Status count(const EmuStep &step);
+  Json json() const { return {{"input", name}, {"steps", steps}}; }
+
+private:
+  Status fill(int64_t length);
+  Status runStep(const EmuStep &step);
+  std::vector<int32_t> tokens(int64_t count) const { return std::vector<int32_t>(size_t(count)); }
+  void print(const EmuStep &step, const Variant &variant,
+             const std::vector<LaunchFigures> &launches);
+  static Json json(const LaunchFigures &launch);
+
+  const BenchOptions &options;
+  std::string name;
+  Progress &progress;
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<Context> context;
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  Json steps = Json::array();
+};
+
+Status EmuBench::open(const ModelConfig &config) {
+  compiler::CompileOptions compile;
+  compile.dtype = ScalarType::BF16;
+  compile.targets = {options.target};
+  compile.maxBatch = *std::ranges::max_element(options.batches);
+  compile.maxChunk = std::max(options.prompt, compile.maxBatch);
+  compile.maxContext = std::max(options.context + 1, options.prompt);
+  compile.progress = [&](const std::string &step, int64_t, int64_t) {
+    progress.update("compiling " + name + ": " + step);
+  };
+  Expected<Artifact> artifact = compiler::compileModel(oneLayerOfEach(config), compile);
+  if (!artifact)
+    return artifact.status();
+  Expected<WeightArena> weights = WeightArena::zeros(artifact->program);
+  if (!weights)
+    return weights.status();
+  ContextOptions contextOptions;
+  contextOptions.threads =
+      options.threads ? unsigned(options.threads) : WorkerPool::availableThreads();
+  ModelOptions modelOptions;
+  modelOptions.threads = contextOptions.threads;
+  modelOptions.memory = {0, 0, int64_t(contextOptions.threads)};
+  Expected<std::shared_ptr<const Model>> loaded =
+      Model::load(std::move(*artifact), std::move(*weights), modelOptions);
+  if (!loaded)
+    return loaded.status();
+  model = std::move(*loaded);
+  Expected<std::unique_ptr<Context>> made = Context::create(model, contextOptions);
+  if (!made)
+    return made.status();
+  context = std::move(*made);
+  return {};
+}
+
+/// Gives every sequence `length` tokens without running a block.
+Status EmuBench::fill(int64_t length) {
+  context->device().emulated()->measure(
+      {[](const KernelCall &) { return std::vector<uint64_t>(); }, nullptr});
+  for (const std::unique_ptr<Sequence> &sequence : sequences)
+    if (length > 0)
+      if (Status status =
+              context->extend(*sequence, tokens(length), LogitsWanted::None, ChunkResult());
+          !status)
+        return status;
+  return {};
+}
+
+Status EmuBench::runStep(const EmuStep &step) {
+  std::vector<int32_t> fresh = tokens(step.fresh);
+  std::vector<StepRow> rows;
+  for (const std::unique_ptr<Sequence> &sequence : sequences)
+    rows.push_back({sequence.get(), fresh, LogitsWanted::Last});
+  return context->step(rows).status();
+}
+
+Status EmuBench::count(const EmuStep &step) {
+  sequences.clear();
+  for (int64_t i = 0; i < step.sequences; ++i) {
+    Expected<std::unique_ptr<Sequence>> sequence = context->newSequence();
+    if (!sequence)
+      return sequence.status();
+    sequences.push_back(std::move(*sequence));
+  }
+  if (Status status = fill(step.cached); !status)
+    return status;
+
+  const Program &program = model->program();
+  StepShape shape = step.shape();
+  size_t index = variantFor(program, shape.sizes());
+  if (index == program.variants.size())
+    return internalError("no variant for a step of " + std::to_string(step.sequences) +
+                         " sequences of " + std::to_string(step.fresh) + " tokens");
+  const Variant &variant = program.variants[index];
+  std::vector<LaunchFigures> launches;
+  LaunchFigures current;
+  context->device().emulated()->measure({[&](const KernelCall &call) {
+                                           current.blocks = call.blocks;
+                                           return spread(call.blocks, uint64_t(options.blocks));
+                                         },
+                                         [&](const KernelCall &, const emu::LaunchReport &report) {
+                                           current.ran = report.counters.blocks;
+                                           current.counters = report.counters;
+                                         }});
+  context->observeLaunches([&](size_t, size_t number) {
+    const Launch &launch = variant.launches[number];
+    const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
+    current.nodes = shortNodes(launch);
+    current.kernel = kernel.name;
+    current.threads = kernel.threads;
+    current.sharedBytes = kernel.sharedBytes;
+    current.cost = launchCost(program, launch, shape);
+    launches.push_back(std::exchange(current, {}));
+    progress.update(name + ": " + variant.name + ", launch " + std::to_string(number + 1) + " of " +
+                    std::to_string(variant.launches.size()));
+  });
+  Status status = runStep(step);
+  context->observeLaunches(nullptr);
+  context->device().emulated()->measure({});
+  if (!status || interrupted)
+    return status;
+  print(step, variant, launches);
+  Json list = Json::array();
+  for (const LaunchFigures &launch : launches)
+    list.push_back(json(launch));
+  steps.push_back({{"variant", variant.name},
+                   {"sequences", step.sequences},
+                   {"tokens_each", step.fresh},
+                   {"cached", step.cached},
+                   {"launches", std::move(list)}});
+  return {};
+}
+
+void EmuBench::print(const EmuStep &step, const Variant &variant,
+                     const std::vector<LaunchFigures> &launches) {
+  std::printf("%s, %s: %lld x %lld token%s after %lld\n", name.c_str(), variant.name.c_str(),
+              static_cast<long long>(step.sequences), static_cast<long long>(step.fresh),
+              step.fresh == 1 ? "" : "s", static_cast<long long>(step.cached));
+  std::printf("  %7s %4s %7s %8s %7s %6s %7s %8s %9s %7s %7s  %s\n", "blocks", "ran", "threads",
+              "shared", "sectors", "wide", "re-read", "banks", "in flight", "mma", "balance",
+              "nodes");
+  for (const LaunchFigures &launch : launches) {
+    char useful[16] = "-", flight[16] = "-";
+    if (!std::isnan(launch.useful()))
+      std::snprintf(useful, sizeof useful, "%.3f", launch.useful());
+    if (!launch.counters.bytesInFlight.empty())
+      std::snprintf(flight, sizeof flight, "%.1f KiB",
+                    double(launch.counters.bytesInFlightP10()) / 1024);
+    std::printf("  %7llu %4llu %7llu %4.0f KiB %7.3f %6.3f %7.2f %+7.1f%% %9s %7s %7.2f  %s\n",
+                static_cast<unsigned long long>(launch.blocks),
+                static_cast<unsigned long long>(launch.ran),
+                static_cast<unsigned long long>(launch.threads), double(launch.sharedBytes) / 1024,
+                launch.counters.sectorEfficiency(), launch.counters.wideFraction(), launch.reread(),
+                100 * launch.counters.wavefrontExcess(), flight, useful,
+                launch.counters.blockBalance(), launch.nodes.c_str());
+  }
+}
+
+Json EmuBench::json(const LaunchFigures &launch) {
+  const emu::Counters &counters = launch.counters;
+  Json out = {{"nodes", launch.nodes},
+              {"kernel", launch.kernel},
+              {"blocks", launch.blocks},
+              {"blocks_run", launch.ran},
+              {"threads", launch.threads},
+              {"shared_bytes", launch.sharedBytes},
+              {"bytes", launch.cost.bytes},
+              {"flops", launch.cost.flops},
+              {"instructions", counters.instructions},
+              {"barriers", counters.barriers},
+              {"sector_efficiency", counters.sectorEfficiency()},
+              {"wide_fraction", counters.wideFraction()},
+              {"reread", launch.reread()},
+              {"wavefront_excess", counters.wavefrontExcess()},
+              {"block_balance", counters.blockBalance()}};
+  if (!counters.bytesInFlight.empty())
+    out["bytes_in_flight_p10"] = counters.bytesInFlightP10();
+  if (!std::isnan(launch.useful()))
+    out["mma_useful"] = launch.useful();
+  return out;
+}
+
+/// The worst figures among the launches with tensor cores, where the bytes are.
+void judge(const Json &model, BudgetCheck &budget) {
+  struct Figure {
+    const char *key;
+    bool least; ///< is the worst
+  };
+  for (auto [key, least] :
+       {Figure{"sector_efficiency", true}, {"wide_fraction", true}, {"wavefront_excess", false}}) {
+    std::optional<double> worst;
+    std::string what;
+    for (const Json &step : model["steps"])
+      for (const Json &launch : step["launches"]) {
+        double value = launch[key].get<double>();
+        if (!launch.contains("mma_useful") ||
+            (worst && (least ? value >= *worst : value <= *worst)))
+          continue;
+        worst = value;
+        what = step["variant"].get<std::string>() + ", " + launch["nodes"].get<std::string>();
+      }
+    if (worst)
+      budget.check(model["input"].get<std::string>() + ", " + what, key, *worst);
+  }
+}
+
+} // namespace
+
+Status benchEmu(BenchOptions options) {
+  if (!options.target.starts_with("emu-"))
+    return usage("--target: expected an emulated device (emu-sm_80), got " + options.target);
+  if (options.inputs.empty())
+    for (const verify::BundledConfig &config : verify::bundledConfigs())
+      options.inputs.emplace_back(config.key);
+  if (options.batches.empty())
+    options.batches = {1, 8, 32};
+  Progress progress;
+  Json list = Json::array();
+  for (const std::string &input : options.inputs) {
+    Expected<verify::ModelSource> source = verify::findModel(input);
+    if (!source)
+      return source.status();
+    int64_t most = std::min<int64_t>(source->config.maxPositions, 262144);
+    BenchOptions resolved = options;
+    for (auto [value, normal, limit, what] :
+         {std::tuple(&resolved.context, int64_t(4096), most - 1, "--context"),
+          {&resolved.prompt, int64_t(512), most, "--prompt"}}) {
+      if (!*value)
+        *value = std::min(normal, limit);
+      if (*value > limit)
+        return usage(std::string(what) + ": expected at most " + std::to_string(limit) + " with " +
+                     input + ", got " + std::to_string(*value));
+    }
+    EmuBench bench(resolved, input, progress);
+    if (Status status = bench.open(source->config); !status)
+      return status;
+    std::vector<EmuStep> steps;
+    for (int64_t batch : options.batches)
+      steps.push_back({batch, 1, resolved.context});
+    steps.push_back({1, resolved.prompt, 0});
+    for (const EmuStep &step : steps) {
+      if (Status status = bench.count(step); !status)
+        return status;
+      if (interrupted)
+        return {};
+    }
+    list.push_back(bench.json());
+  }
+  return finishReport(options, "emu", 1, {{"target", options.target}, {"models", list}},
+                      [&](BudgetCheck &budget) {
+                        for (const Json &model : list)
+                          judge(model, budget);
+                      });
+}
+
+} // namespace gemma::bench
