@@ -9,11 +9,13 @@
 #   %python                                    the Python of the build
 # In REQUIRES lines:
 #   cuda      a CUDA driver with a device
+#   ptxas     the assembler of the CUDA toolkit
 #   long      the tests that take minutes (GEMMA_LONG_TESTS=1)
 #   asan      the tools are built with sanitizers
 #   a tool's name (gemma-run, ...)             that tool is built
 import ctypes
 import os
+import shutil
 
 import lit.formats
 
@@ -28,7 +30,9 @@ config.test_exec_root = os.path.join(config.gemma_build_dir, "test")
 config.environment["PATH"] = os.pathsep.join(
     [config.gemma_tools_dir, config.llvm_tools_dir, os.environ.get("PATH", "")]
 )
-for name in ("GEMMA_LONG_TESTS", "GEMMA_ISA", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+cuda_homes = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+for name in ("GEMMA_LONG_TESTS", "GEMMA_ISA", "GEMMA_PTXAS", *cuda_homes,
+             "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
@@ -53,6 +57,17 @@ def has_cuda_device():
     return count.value > 0
 
 
+def find_ptxas():
+    """Where the compiler looks for it, codegen/gpu/Ptxas.h."""
+    if "GEMMA_PTXAS" in os.environ:
+        return shutil.which(os.environ["GEMMA_PTXAS"])
+    homes = [os.environ[name] for name in cuda_homes if name in os.environ]
+    folders = [os.path.join(home, "bin") for home in homes + ["/usr/local/cuda"]]
+    return shutil.which("ptxas", path=os.pathsep.join(folders)) or shutil.which("ptxas")
+
+
+if find_ptxas():
+    config.available_features.add("ptxas")
 if has_cuda_device():
     config.available_features.add("cuda")
 if os.environ.get("GEMMA_LONG_TESTS") == "1":

@@ -59,8 +59,10 @@ struct EmitPtx : impl::EmitPtxBase<EmitPtx> {
         continue;
       }
       auto ptxas = findPtxas();
-      if (!ptxas)
-        return ptxas.status();
+      if (!ptxas) {
+        llvm::outs() << "note: " << ptxas.error().message << "\n";
+        return {};
+      }
       auto report = assemble(*ptxas, kernel.name, ptx, target->name);
       if (!report)
         return report.status();
