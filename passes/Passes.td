@@ -49,8 +49,8 @@ def FormGroups : Pass<"gemma-form-groups", "::mlir::func::FuncOp"> {
 def PlanStorage : Pass<"gemma-plan-storage", "::mlir::ModuleOp"> {
   let summary = "Choose the layout of every weight, the ring of every cache, and the angle tables";
   let description = [{
-    Matrices that a projection reads are packed in panels of 16 rows, gate and up panels alternating where
-    their activation is fused; everything else stays row-major. A ring holds window + max_chunk - 1
+    Matrices that a projection reads are packed in panels, of 16 rows for the host and of 8 for tensor cores,
+    gate and up panels alternating where their activation is fused; everything else stays row-major. A ring holds window + max_chunk - 1
     positions, rounded up to pages.
   }];
   let dependentDialects = ["::gemma::program::ProgramDialect"];
