@@ -75,11 +75,11 @@ Expected<EmuObject> compilePtx(std::string_view text, const EmuCodegenOptions &o
   Expected<ModuleLayout> layout = layoutModule(*parsed, ir, description);
   if (!layout)
     return layout.status();
-  std::vector<unsigned> lines;
+  std::vector<Site> sites;
   std::vector<std::string> symbols = {GEMMA_EMU_MODULE_SYMBOL};
   for (const ptx::Kernel &kernel : parsed->kernels) {
-    size_t firstSite = lines.size();
-    Expected<KernelLayout> translated = Translator(ir, kernel, *layout, lines).run();
+    size_t firstSite = sites.size();
+    Expected<KernelLayout> translated = Translator(ir, kernel, *layout, sites).run();
     if (!translated)
       return translated.status();
     nlohmann::json params = nlohmann::json::array();
@@ -92,11 +92,18 @@ Expected<EmuObject> compilePtx(std::string_view text, const EmuCodegenOptions &o
                                       {"staticShared", translated->staticShared},
                                       {"maxThreads", kernel.maxThreads.value_or(1024)},
                                       {"firstSite", firstSite},
-                                      {"endSite", lines.size()}});
+                                      {"endSite", sites.size()}});
     symbols.push_back(kernel.name);
     result.kernels.push_back(kernel.name);
   }
-  description["lines"] = lines;
+  nlohmann::json lines = nlohmann::json::array(), sources = nlohmann::json::array();
+  for (const Site &site : sites) {
+    lines.push_back(site.line);
+    sources.push_back(site.source);
+  }
+  description["lines"] = std::move(lines);
+  description["sources"] = std::move(sources);
+  description["nodes"] = options.nodes;
   description["ptx"] = text;
   // A text that is not UTF-8 (in a comment) must not stop it.
   std::string json = description.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

@@ -22,6 +22,9 @@ struct EmuObject {
 
 struct EmuCodegenOptions {
   bool keepIr = false;
+  /// What the instructions after `.loc 1 i 0` compute is nodes[i - 1] (PtxKernel::nodes); for the
+  /// reports of the emulated device.
+  std::vector<std::string> nodes;
 };
 
 /// Compiles every kernel of a PTX module. An instruction, modifier or directive that the emulated

@@ -57,6 +57,7 @@ struct Instruction {
   std::optional<unsigned> guard; ///< the predicate register of @p
   bool guardNegated = false;
   unsigned line = 0;
+  unsigned source = 0;      ///< line of the last .loc before it; 0: none
   std::string text() const; ///< opcode with modifiers
 };
 

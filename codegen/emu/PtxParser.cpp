@@ -243,6 +243,7 @@ private:
     scopes.assign(1, {});
     scope = 0;
     labelUses.clear();
+    source = 0;
     Status status = entryBody();
     if (status)
       status = resolveLabels();
@@ -313,6 +314,7 @@ private:
       return bodyDirective();
     Instruction instruction;
     instruction.line = token.line;
+    instruction.source = source;
     if (acceptPunctuation('@')) {
       instruction.guardNegated = acceptPunctuation('!');
       Expected<std::string> name = word("a predicate register");
@@ -383,6 +385,12 @@ private:
     if (directive == "loc") {
       // .loc file line column [, function_name label, inlined_at file line column]
       advance();
+      if (Expected<uint64_t> file = integer("a file's number"); !file)
+        return file.status();
+      Expected<uint64_t> line = integer("a line");
+      if (!line)
+        return line.status();
+      source = unsigned(*line);
       while (token.kind == Token::Integer || token.is(',') || token.kind == Token::Word) {
         if (token.kind == Token::Word && token.text != "function_name" &&
             token.text != "inlined_at")
@@ -591,6 +599,7 @@ private:
   std::vector<Scope> scopes;
   size_t scope = 0;
   size_t depth = 0;
+  unsigned source = 0; ///< of the last .loc
   std::vector<LabelUse> labelUses;
 };
 

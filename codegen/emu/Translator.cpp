@@ -38,8 +38,8 @@ std::optional<Type> Modifiers::takeType() {
 }
 
 Translator::Translator(llvm::Module &ir, const Kernel &kernel, const ModuleLayout &module,
-                       std::vector<unsigned> &lines)
-    : ir(ir), kernel(kernel), module(module), lines(lines), b(ir.getContext()) {}
+                       std::vector<Site> &sites)
+    : ir(ir), kernel(kernel), module(module), sites(sites), b(ir.getContext()) {}
 
 Expected<KernelLayout> Translator::run() {
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy()}, false);
@@ -380,8 +380,8 @@ llvm::Value *Translator::call(size_t tableOffset, llvm::Type *result,
 }
 
 llvm::Value *Translator::site(const Instruction &instruction) {
-  lines.push_back(instruction.line);
-  return b.getInt32(uint32_t(lines.size() - 1));
+  sites.push_back({instruction.line, instruction.source});
+  return b.getInt32(uint32_t(sites.size() - 1));
 }
 
 llvm::Value *Translator::result(unsigned index) {

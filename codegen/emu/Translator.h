@@ -52,10 +52,16 @@ struct KernelLayout {
   uint64_t instructions = 0;
 };
 
+/// Where an instruction that a report may name comes from.
+struct Site {
+  unsigned line = 0;   ///< of the PTX
+  unsigned source = 0; ///< of the last .loc; 0: none
+};
+
 class Translator {
 public:
   Translator(llvm::Module &ir, const ptx::Kernel &kernel, const ModuleLayout &module,
-             std::vector<unsigned> &lines);
+             std::vector<Site> &sites);
 
   Expected<KernelLayout> run();
 
@@ -199,7 +205,7 @@ private:
   llvm::Module &ir;
   const ptx::Kernel &kernel;
   const ModuleLayout &module;
-  std::vector<unsigned> &lines;
+  std::vector<Site> &sites;
   llvm::IRBuilder<> b;
   llvm::Function *function = nullptr;
   llvm::BasicBlock *entry = nullptr;

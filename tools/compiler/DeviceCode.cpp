@@ -28,7 +28,9 @@ std::string knownTargets() {
 
 static Expected<KernelBinary> emulatorObject(const codegen::PtxKernel &kernel,
                                              const std::string &target) {
-  Expected<codegen::EmuObject> object = codegen::compilePtx(kernel.ptx.at(chipOf(target)));
+  codegen::EmuCodegenOptions options;
+  options.nodes = kernel.nodes;
+  Expected<codegen::EmuObject> object = codegen::compilePtx(kernel.ptx.at(chipOf(target)), options);
   if (!object)
     return object.error();
   return KernelBinary{

@@ -11,6 +11,34 @@ Status EmuExecutor::declareMemory(const void *start, size_t bytes, const std::st
   return bytes == 0 ? Status() : memory.add(start, bytes, name, readOnly);
 }
 
+std::vector<std::string> nodesOfLaunch(std::span<const std::string> ofKernel,
+                                       std::span<const std::string> ofLaunch) {
+  // "layers[3].attn.rope" -> ".attn.rope"; names outside of layers stay whole.
+  auto inLayer = [](std::string_view node) {
+    size_t end = node.starts_with("layers[") ? node.find(']') : std::string_view::npos;
+    return end == std::string_view::npos ? node : node.substr(end + 1);
+  };
+  constexpr std::string_view between = " + ";
+  std::vector<std::string> result;
+  for (std::string_view rest : ofKernel) {
+    std::string &joined = result.emplace_back();
+    for (bool more = true; more;) {
+      size_t end = rest.find(between);
+      more = end != std::string_view::npos;
+      std::string_view part = rest.substr(0, end);
+      rest.remove_prefix(more ? end + between.size() : rest.size());
+      for (const std::string &node : ofLaunch)
+        if (inLayer(node) == inLayer(part)) {
+          part = node;
+          break;
+        }
+      joined += (joined.empty() ? "" : between);
+      joined += part;
+    }
+  }
+  return result;
+}
+
 Status EmuExecutor::run(const KernelCall &call) {
   if (call.blocks == 0)
     return {};
@@ -25,6 +53,7 @@ Status EmuExecutor::run(const KernelCall &call) {
   LaunchOptions here = options;
   for (const std::string &node : call.nodes)
     here.node += (here.node.empty() ? "" : ", ") + node;
+  here.nodes = nodesOfLaunch(kernel.module.nodes(), call.nodes);
   if (measurement.blocks) {
     here.sampledBlocks = measurement.blocks(call);
     here.counters = true;

@@ -49,6 +49,12 @@ private:
   Measurement measurement;
 };
 
+/// What a kernel's instructions compute, in the names of one launch. `ofKernel` names the nodes of
+/// the layer that the kernel was compiled for, each maybe several joined by " + "; those of a
+/// launch for another layer differ in its number alone.
+std::vector<std::string> nodesOfLaunch(std::span<const std::string> ofKernel,
+                                       std::span<const std::string> ofLaunch);
+
 /// Launch options from the environment: GEMMA_EMU="order=reverse,async=random,seed=7". Any of
 /// order = forward, reverse, random; async = latest, earliest, random; seed = a number; checks =
 /// on, off.

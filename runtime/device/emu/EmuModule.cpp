@@ -41,9 +41,13 @@ Expected<Module> Module::load(std::string_view elf, const std::string &where) {
   std::istringstream ptx(root.string("ptx").value_or(""));
   for (std::string line; std::getline(ptx, line);)
     module.text.push_back(line);
-  if (const nlohmann::json *list = root.find("lines"); list && list->is_array())
-    for (const nlohmann::json &line : *list)
-      module.lines.push_back(unsigned(asInteger(line).value_or(0)));
+  for (auto [key, numbers] : {std::pair("lines", &module.lines), {"sources", &module.sources}})
+    if (const nlohmann::json *list = root.find(key); list && list->is_array())
+      for (const nlohmann::json &number : *list)
+        numbers->push_back(unsigned(asInteger(number).value_or(0)));
+  if (const nlohmann::json *list = root.find("nodes"); list && list->is_array())
+    for (const nlohmann::json &node : *list)
+      module.nodeNames.push_back(node.is_string() ? node.get<std::string>() : "");
   constexpr int64_t most = int64_t(1) << 40;
   if (const nlohmann::json *list = root.find("kernels"); list && list->is_array())
     for (const nlohmann::json &entry : *list) {

@@ -43,14 +43,19 @@ public:
   /// The PTX line of an instruction, counted from 1, and the text of a line.
   unsigned lineOf(size_t site) const { return site < lines.size() ? lines[site] : 0; }
   std::string_view textOf(unsigned line) const;
+  /// The line of the last .loc before an instruction; 0 if there is none.
+  unsigned sourceOf(size_t site) const { return site < sources.size() ? sources[site] : 0; }
+  /// The spec nodes that these lines stand for, line 1 first, as the compiler named them. A kernel
+  /// that several layers share has those of the first of them.
+  const std::vector<std::string> &nodes() const { return nodeNames; }
 
 private:
   std::string where;
   std::vector<KernelObject> loaded; ///< one; a vector because an object has no empty state
   std::vector<Kernel> kernelList;
   std::vector<Global> globalList;
-  std::vector<unsigned> lines;
-  std::vector<std::string> text;
+  std::vector<unsigned> lines, sources; ///< by site
+  std::vector<std::string> text, nodeNames;
   std::string hash;
   std::string targetName;
 };

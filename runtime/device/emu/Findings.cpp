@@ -62,6 +62,9 @@ void Findings::add(FindingKind kind, uint32_t site, uint32_t otherSite, const st
   if (site != noSite) {
     finding.line = module.lineOf(site);
     finding.text = std::string(module.textOf(finding.line));
+    unsigned source = module.sourceOf(site);
+    if (source != 0 && source <= nodes.size())
+      finding.node = nodes[source - 1];
   }
   if (otherSite != noSite) {
     finding.otherLine = module.lineOf(otherSite);

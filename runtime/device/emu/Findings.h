@@ -47,8 +47,11 @@ struct Finding {
 /// Collects findings of all workers; one entry for each kind and pair of instructions.
 class Findings {
 public:
-  Findings(const Module &module, std::string kernel, std::string node)
-      : module(module), kernel(std::move(kernel)), node(std::move(node)) {}
+  /// `nodes`: nodes[i - 1] is what the instructions after `.loc 1 i 0` compute; `node` is said
+  /// where there is none.
+  Findings(const Module &module, std::string kernel, std::string node,
+           std::vector<std::string> nodes)
+      : module(module), kernel(std::move(kernel)), node(std::move(node)), nodes(std::move(nodes)) {}
 
   static constexpr uint32_t noSite = ~0u;
   void add(FindingKind kind, uint32_t site, uint32_t otherSite, const std::string &detail);
@@ -57,6 +60,7 @@ public:
 private:
   const Module &module;
   std::string kernel, node;
+  std::vector<std::string> nodes;
   std::mutex mutex;
   std::map<std::tuple<FindingKind, uint32_t, uint32_t>, Finding> found;
 };

@@ -84,7 +84,7 @@ Expected<LaunchReport> launch(const Module &module, std::string_view name,
                     block,
                     dynamicSharedBytes,
                     params,
-                    Findings(module, std::string(name), options.node),
+                    Findings(module, std::string(name), options.node, options.nodes),
                     {},
                     &shadow};
   std::vector<uint64_t> order = blockOrder(uint64_t(grid[0]) * grid[1] * grid[2], options);

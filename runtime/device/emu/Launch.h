@@ -58,6 +58,8 @@ struct LaunchOptions {
   AsyncMode asyncMode = AsyncMode::Latest;
   uint64_t seed = 0; ///< of the random order and mode
   std::string node;  ///< spec node(s), for reports
+  /// Finer: what the PTX after `.loc 1 i 0` computes is nodes[i - 1] (codegen::PtxKernel::nodes).
+  std::vector<std::string> nodes;
   /// Linear numbers (x fastest) of the blocks to run; empty: all.
   std::vector<uint64_t> sampledBlocks;
   bool checkBounds = true; ///< bounds, alignment, read-only memory

@@ -1,5 +1,7 @@
 #include "test/unit/emu/EmuHarness.h"
 
+#include "runtime/device/emu/EmuExecutor.h"
+
 namespace gemma::emu::test {
 namespace {
 
@@ -74,6 +76,57 @@ TEST_F(VectorAdd, RefusesAWrongRequest) {
   EXPECT_EQ(attempt("vector_add", 128, 28, 300000),
             "emulated device, kernel vector_add: expected at most 232448 bytes of shared memory a "
             "block, got 300000");
+}
+
+TEST(EmuLaunch, NamesTheNodeOfALine) {
+  // Every thread stores to the same place, once for each of three nodes.
+  LaunchOptions options;
+  options.node = "layers[0]";
+  options.nodes = {"layers[0].attn.q_norm", "layers[0].attn.rope"};
+  SmallRun run(smallKernel(".loc 1 1 0\nst.global.u32 [%d3], %r0;\n.loc 1 2 0\n"
+                           "st.global.u32 [%d3+8], %r0;\n.loc 1 0 0\nst.global.u32 [%d3+16], %r0;"),
+               32, {0}, 1, options);
+  ASSERT_EQ(run.report.findings.size(), 3u);
+  EXPECT_EQ(run.report.findings[0].node, "layers[0].attn.q_norm");
+  EXPECT_EQ(run.report.findings[1].node, "layers[0].attn.rope");
+  EXPECT_EQ(run.report.findings[2].node, "layers[0]");
+}
+
+TEST(EmuLaunch, NamesNodesByTheLayerOfTheLaunch) {
+  std::vector<std::string> ofKernel = {"layers[0].ffn.residual + layers[1].attn.input_norm",
+                                       "embed", "kernel.rows"};
+  std::vector<std::string> ofLaunch = {"layers[6].attn.input_norm", "layers[5].ffn.residual",
+                                       "embed"};
+  std::vector<std::string> names = {"layers[5].ffn.residual + layers[6].attn.input_norm", "embed",
+                                    "kernel.rows"};
+  EXPECT_EQ(nodesOfLaunch(ofKernel, ofLaunch), names);
+  EXPECT_EQ(nodesOfLaunch({}, ofLaunch), std::vector<std::string>());
+  EXPECT_EQ(nodesOfLaunch(ofKernel, {}), ofKernel);
+}
+
+TEST(EmuLaunch, KeepsTheNodesOfAnObject) {
+  codegen::EmuCodegenOptions options;
+  options.nodes = {"embed", "layers[0].attn.q_norm"};
+  auto object = codegen::compilePtx(smallKernel("mov.u32 %r1, %r0;"), options);
+  ASSERT_TRUE(object.ok());
+  auto module = Module::load(object->bytes, "object");
+  ASSERT_TRUE(module.ok());
+  EXPECT_EQ(module->nodes(), options.nodes);
+}
+
+TEST(EmuLaunch, ReadsItsOptionsFromText) {
+  auto options = launchOptionsFrom("order=reverse,async=random,seed=7,checks=off");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->order, Order::Reverse);
+  EXPECT_EQ(options->asyncMode, AsyncMode::Random);
+  EXPECT_EQ(options->seed, 7u);
+  EXPECT_FALSE(options->checkRaces || options->checkBounds);
+  EXPECT_EQ(launchOptionsFrom("")->order, Order::Forward);
+  for (const char *bad : {"order=up", "seed=", "seed=1x", "checks", "faults=1"}) {
+    auto refused = launchOptionsFrom(bad);
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_EQ(refused.error().message.rfind("GEMMA_EMU: expected ", 0), 0u) << bad;
+  }
 }
 
 TEST_F(VectorAdd, RunsSampledBlocksAlone) {
