@@ -105,10 +105,17 @@ Expected<LaunchOptions> launchOptionsFrom(std::string_view text) {
       auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.seed);
       if (value.empty() || error != std::errc() || end != value.data() + value.size())
         return wrong(setting, "seed=NUMBER");
+    } else if (key == "mma") {
+      if (value == "nearest")
+        options.mmaRounding = MmaRounding::Nearest;
+      else if (value == "truncate")
+        options.mmaRounding = MmaRounding::Truncated;
+      else
+        return wrong(setting, "mma=nearest or truncate");
     } else if (key == "checks" && (value == "on" || value == "off")) {
       options.checkBounds = options.checkRaces = value == "on";
     } else {
-      return wrong(setting, "order=..., async=..., seed=... or checks=on or off");
+      return wrong(setting, "order=..., async=..., seed=..., mma=... or checks=on or off");
     }
   }
   return options;

@@ -56,8 +56,8 @@ std::vector<std::string> nodesOfLaunch(std::span<const std::string> ofKernel,
                                        std::span<const std::string> ofLaunch);
 
 /// Launch options from the environment: GEMMA_EMU="order=reverse,async=random,seed=7". Any of
-/// order = forward, reverse, random; async = latest, earliest, random; seed = a number; checks =
-/// on, off.
+/// order = forward, reverse, random; async = latest, earliest, random; seed = a number; mma =
+/// nearest, truncate; checks = on, off.
 Expected<LaunchOptions> launchOptionsFrom(std::string_view text);
 
 } // namespace gemma::emu

@@ -53,6 +53,13 @@ enum class AsyncMode {
   Random,   ///< by the seed, anywhere in between
 };
 
+/// How matrix products round. Devices keep a few bits more than f32 while they add, and cut off
+/// the rest, in ways that differ between generations; results must be good with either.
+enum class MmaRounding {
+  Nearest,   ///< f32 additions one after another
+  Truncated, ///< terms cut to 2 bits more than the largest has, one exact sum, cut to f32
+};
+
 struct LaunchOptions {
   Order order = Order::Forward;
   AsyncMode asyncMode = AsyncMode::Latest;
@@ -65,6 +72,7 @@ struct LaunchOptions {
   bool checkBounds = true; ///< bounds, alignment, read-only memory
   bool checkRaces = true;  ///< races, never-written and not-yet-waited shared bytes
   bool counters = false;   ///< memory counters of the report; instructions are always counted
+  MmaRounding mmaRounding = MmaRounding::Nearest;
   /// Instructions that one thread may execute before the launch counts as stuck.
   uint64_t instructionLimit = uint64_t(1) << 32;
 };

@@ -158,6 +158,25 @@ struct WarpInstructions {
     });
   }
 
+  /// The sum of `count` terms as a device adds them: all cut to one grid 2 bits finer than f32's at
+  /// the largest of them, added exactly, the sum cut to f32.
+  static float truncatedSum(const double *terms, unsigned count) {
+    double largest = 0;
+    for (unsigned i = 0; i < count; ++i)
+      largest = std::max(largest, std::fabs(terms[i]));
+    if (largest == 0 || !std::isfinite(largest)) {
+      double sum = 0;
+      for (unsigned i = 0; i < count; ++i)
+        sum += terms[i];
+      return float(sum);
+    }
+    double grid = std::ldexp(1.0, std::ilogb(largest) - 25), sum = 0;
+    for (unsigned i = 0; i < count; ++i)
+      sum += std::trunc(terms[i] / grid) * grid;
+    float nearest = float(sum);
+    return std::fabs(double(nearest)) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+  }
+
   /// D = A · B + C, A 16 × K, B K × 8; products and their sum in f32, in order of k, C last.
   template <unsigned K, float (*toF32)(uint16_t)>
   static void mma(Block &block, Warp &warp, uint32_t lanes, uint32_t) {
@@ -178,14 +197,24 @@ struct WarpInstructions {
         b[pair + r * 8 + 1][group] = high(x[countA + r]);
       }
     });
-    for (unsigned i = 0; i < 16; ++i)
-      for (unsigned k = 0; k < K; ++k)
-        for (unsigned j = 0; j < 8; ++j)
-          d[i][j] += a[i][k] * b[k][j];
+    bool truncated = block.launch.options.mmaRounding == MmaRounding::Truncated;
+    if (!truncated)
+      for (unsigned i = 0; i < 16; ++i)
+        for (unsigned k = 0; k < K; ++k)
+          for (unsigned j = 0; j < 8; ++j)
+            d[i][j] += a[i][k] * b[k][j];
     forLanes(warp, lanes, [&](uint32_t lane, Thread &thread) {
       for (unsigned r = 0; r < 4; ++r) {
         float c = std::bit_cast<float>(thread.operands[countA + countB + r]);
-        float value = c + d[lane / 4 + (r >> 1) * 8][lane % 4 * 2 + (r & 1)];
+        unsigned i = lane / 4 + (r >> 1) * 8, j = lane % 4 * 2 + (r & 1);
+        float value = c + d[i][j];
+        if (truncated) {
+          double terms[K + 1];
+          for (unsigned k = 0; k < K; ++k)
+            terms[k] = double(a[i][k]) * double(b[k][j]);
+          terms[K] = double(c);
+          value = truncatedSum(terms, K + 1);
+        }
         thread.results[r] = std::bit_cast<uint32_t>(value);
       }
     });

@@ -94,6 +94,21 @@ TEST_F(Gemm, IsRightWithoutChecks) {
   EXPECT_LT(worstError(), 1e-4);
 }
 
+TEST_F(Gemm, IsRightWithTheRoundingOfDevices) {
+  // The numbers of the other tests have sums that f32 holds exactly.
+  for (uint32_t i = 0; i < M * K; ++i)
+    x[i] = f32ToBf16(bf16ToF32(x[i]) / 3);
+  for (uint32_t i = 0; i < N * K; ++i)
+    w[i] = f32ToBf16(bf16ToF32(w[i]) * 0x1p-5f * float(1 + i % 37));
+  run(ptx, {});
+  std::vector<float> nearest(d.data, d.data + M * N);
+  LaunchOptions options;
+  options.mmaRounding = MmaRounding::Truncated;
+  EXPECT_EQ(run(ptx, options).messages(), "");
+  EXPECT_LT(worstError(), 1e-4);
+  EXPECT_NE(nearest, std::vector<float>(d.data, d.data + M * N));
+}
+
 TEST_F(Gemm, IsValidPtx) { expectValidPtx(ptx); }
 
 TEST_F(Gemm, CountsItsTraffic) {

@@ -115,14 +115,16 @@ TEST(EmuLaunch, KeepsTheNodesOfAnObject) {
 }
 
 TEST(EmuLaunch, ReadsItsOptionsFromText) {
-  auto options = launchOptionsFrom("order=reverse,async=random,seed=7,checks=off");
+  auto options = launchOptionsFrom("order=reverse,async=random,seed=7,mma=truncate,checks=off");
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->order, Order::Reverse);
   EXPECT_EQ(options->asyncMode, AsyncMode::Random);
   EXPECT_EQ(options->seed, 7u);
+  EXPECT_EQ(options->mmaRounding, MmaRounding::Truncated);
   EXPECT_FALSE(options->checkRaces || options->checkBounds);
+  EXPECT_EQ(launchOptionsFrom("mma=nearest")->mmaRounding, MmaRounding::Nearest);
   EXPECT_EQ(launchOptionsFrom("")->order, Order::Forward);
-  for (const char *bad : {"order=up", "seed=", "seed=1x", "checks", "faults=1"}) {
+  for (const char *bad : {"mma=", "mma", "order=up", "seed=", "seed=1x", "checks", "faults=1"}) {
     auto refused = launchOptionsFrom(bad);
     ASSERT_FALSE(refused.ok()) << bad;
     EXPECT_EQ(refused.error().message.rfind("GEMMA_EMU: expected ", 0), 0u) << bad;
