@@ -26,6 +26,8 @@ def MakeVariants : Pass<"gemma-make-variants", "::mlir::ModuleOp"> {
   let options = [
     Option<"family", "family", "std::string", "\"host\"", "kind of device to plan for: host or cuda">,
     Option<"fusion", "fusion", "bool", "true", "make the fused variants">,
+    Option<"deterministic", "deterministic", "bool", "false",
+           "a token's result depends neither on the variant nor on the batch">,
     Option<"maxChunk", "max-chunk", "int64_t", "512", "most tokens of a step">,
     Option<"maxBatch", "max-batch", "int64_t", "1", "most sequences of a step">,
     Option<"maxLogitRows", "max-logit-rows", "int64_t", "512", "most logit rows of a step">,

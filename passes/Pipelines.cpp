@@ -24,8 +24,9 @@ void buildOptimizePhase(OpPassManager &pm, const PhaseOptions &options) {
   if (options.fusion && options.kvSharing && options.family == "host")
     pm.addPass(createShareKv());
   // 2. One clone of step a launch sequence; everything after follows its plan.
-  pm.addPass(createMakeVariants({options.family, options.fusion, options.maxChunk, options.maxBatch,
-                                 options.maxLogitRows, options.maxContext}));
+  pm.addPass(
+      createMakeVariants({options.family, options.fusion, options.deterministic, options.maxChunk,
+                          options.maxBatch, options.maxLogitRows, options.maxContext}));
   // 3. What one launch will do.
   pm.addNestedPass<func::FuncOp>(createFormGroups());
   closePhase(pm, "optimize");

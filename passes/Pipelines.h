@@ -16,6 +16,10 @@ struct PhaseOptions : mlir::PassPipelineOptions<PhaseOptions> {
   Option<bool> kvSharing{*this, "kv-sharing",
                          llvm::cl::desc("store values alone where keys follow from them"),
                          llvm::cl::init(true)};
+  Option<bool> deterministic{
+      *this, "deterministic",
+      llvm::cl::desc("a token's result depends neither on the variant nor on the batch"),
+      llvm::cl::init(false)};
   Option<int64_t> maxContext{*this, "max-context", llvm::cl::desc("most positions of a sequence"),
                              llvm::cl::init(8192)};
   Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("most sequences of a step"),

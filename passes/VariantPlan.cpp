@@ -27,8 +27,10 @@ void VariantPlan::attach(func::FuncOp function) const {
                         b.getNamedAttr("fuse_attention", b.getBoolAttr(fuseAttention)),
                         b.getNamedAttr("fuse_rows", b.getBoolAttr(fuseRows)),
                         b.getNamedAttr("token_tile", b.getI64IntegerAttr(tokenTile)),
+                        b.getNamedAttr("split_work", b.getBoolAttr(splitWork)),
                         b.getNamedAttr("max_tokens", b.getI64IntegerAttr(maxTokens)),
                         b.getNamedAttr("max_sequences", b.getI64IntegerAttr(maxSequences)),
+                        b.getNamedAttr("min_sequences", b.getI64IntegerAttr(minSequences)),
                         b.getNamedAttr("max_logit_rows", b.getI64IntegerAttr(maxLogitRows)),
                     }));
 }
@@ -47,8 +49,10 @@ std::optional<VariantPlan> VariantPlan::of(func::FuncOp function) {
   plan.fuseAttention = flag("fuse_attention");
   plan.fuseRows = flag("fuse_rows");
   plan.tokenTile = integer("token_tile");
+  plan.splitWork = flag("split_work");
   plan.maxTokens = integer("max_tokens");
   plan.maxSequences = integer("max_sequences");
+  plan.minSequences = integer("min_sequences");
   plan.maxLogitRows = integer("max_logit_rows");
   return plan;
 }

@@ -23,8 +23,10 @@ struct VariantPlan {
   bool fuseAttention = false; ///< head norms, rope and append run inside the attention
   bool fuseRows = false;      ///< chains of row nodes, and GeGLU with its projection
   int64_t tokenTile = 0;      ///< Cuda: tokens that one block of a projection computes
+  bool splitWork = false;     ///< Cuda: blocks share tiles of projections and keys of attentions
   int64_t maxTokens = 0;
   int64_t maxSequences = 0;
+  int64_t minSequences = 1; ///< fewer run another variant
   int64_t maxLogitRows = 0;
 
   static constexpr llvm::StringLiteral attributeName = "gemma.variant";

@@ -210,7 +210,16 @@ Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
     if (!placed.getOffset())
       return internalError("program: a buffer has no place in the arena");
     out = buffer(placed, offset);
+    if (placed.getWorkspace()) {
+      out.kind = LaunchArgument::Kind::Workspace;
+      return out;
+    }
     describeRows(type, placed.getExtent(), out);
+    return out;
+  }
+  if (isa<program::TicketsOp>(op)) {
+    out.kind = LaunchArgument::Kind::Tickets;
+    out.bytes = uint64_t(type.getNumElements()) * 4;
     return out;
   }
   if (auto input = dyn_cast<program::InputOp>(op)) {

@@ -111,6 +111,10 @@ Value GpuBuilder::notLess(Value a, Value b) {
   return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, a, b);
 }
 Value GpuBuilder::both(Value a, Value b) { return createOrFold<arith::AndIOp>(a, b); }
+Value GpuBuilder::truth(bool value) { return integer(getI1Type(), value ? 1 : 0); }
+Value GpuBuilder::negate(Value condition) {
+  return createOrFold<arith::XOrIOp>(condition, truth(true));
+}
 Value GpuBuilder::equal(Value a, Value b) {
   return createOrFold<arith::CmpIOp>(arith::CmpIPredicate::eq, a, b);
 }

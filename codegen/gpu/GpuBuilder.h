@@ -76,6 +76,8 @@ public:
   Value notLess(Value a, Value b);
   Value equal(Value a, Value b);
   Value both(Value a, Value b); ///< of two conditions
+  Value truth(bool value);      ///< a condition
+  Value negate(Value condition);
   Value select(Value condition, Value yes, Value no);
   Value extent(kernel::Extent extent);
 

@@ -464,6 +464,10 @@ private:
 
 } // namespace
 
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) {
+  if (op.getPartials())
+    return b.fail(op, "has splits, which are not lowered");
+  AttentionLowering(b, op).run();
+}
 
 } // namespace gemma::codegen::cuda

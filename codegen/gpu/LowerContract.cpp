@@ -1,367 +1,213 @@
-// kernel.contract -> mma.sync m16n8k16 with rows of the weight as M and tokens as N.
+// kernel.contract: which steps of which tiles a block computes (ContractTile.h says how).
 //
-// A block computes one tile of `rows` weight rows and `tokens` tokens. Steps of `k` columns of both
-// travel through a ring in shared memory, copied asynchronously 16 bytes at a time; warps read them
-// with ldmatrix. Rows of shared memory are 128 bytes (64 columns) whose eight 16-byte chunks are
-// exclusive-or'ed with the row's number, so that ldmatrix has no bank conflicts; the weight is
-// stored that way already.
-//
-// Every output has one accumulator that takes the k in ascending order, whatever the tile. Tokens
-// and rows beyond the end are zero in shared memory and not stored. The results go through shared
-// memory, so that they are stored 16 bytes at a time.
+// Without `segments` a block has one tile and all its k. With them it has a run of steps, which may
+// begin and end within a tile (stream-K: Osama et al., "Stream-K: Work-centric Parallel
+// Decomposition for Dense Matrix-Matrix Multiplication on the GPU", 2023). The ring goes on over
+// tiles, so that copies never pause; what a block has of a tile that it shares it leaves in memory,
+// and the last of the tile's blocks adds all parts in the order of k.
+#include "codegen/gpu/ContractTile.h"
+#include "codegen/gpu/LastArrival.h"
 #include "codegen/gpu/Lowering.h"
-#include "codegen/gpu/SharedTile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-
-#include <numeric>
 
 using namespace mlir;
 
 namespace gemma::codegen::cuda {
 namespace {
 
-constexpr int64_t blockColumns = 64; ///< of a k-block
-constexpr int64_t rowBytes = 128;    ///< of a row of a k-block in shared memory
+/// The slot after this one in a ring.
+Value nextSlot(GpuBuilder &b, Value slot, int64_t slots) {
+  Value after = b.add(slot, 1);
+  return b.select(b.equal(after, b.index(slots)), b.index(0), after);
+}
 
-class ContractLowering {
+/// A block a tile.
+void lowerTile(GpuBuilder &b, ContractTile &tile, Value block) {
+  tile.takeShared(/*resultsInRing=*/true);
+  TileOrigin origin = tile.origin(block);
+  int64_t steps = tile.steps(), stages = tile.stages();
+  for (int64_t s = 0; s < stages - 1; ++s) {
+    if (s < steps)
+      tile.copyStep(origin, b.index(s), b.index(s));
+    b.commitCopies();
+  }
+  SmallVector<Value> state = tile.zeros();
+  state.push_back(b.index(0));          // the slot to read
+  state.push_back(b.index(stages - 1)); // the slot to fill
+  state =
+      b.loop(b.index(0), b.index(steps), b.index(1), state, [&](Value step, ValueRange carried) {
+        Value reading = carried[carried.size() - 2], filling = carried.back();
+        b.waitCopies(stages - 2);
+        // All copies of the step are here, and nobody reads the slot to fill.
+        b.barrier();
+        Value ahead = b.add(step, stages - 1);
+        b.when(b.less(ahead, b.index(steps)), [&] { tile.copyStep(origin, ahead, filling); });
+        b.commitCopies();
+        SmallVector<Value> sums(carried.drop_back(2));
+        tile.addStep(step, reading, sums);
+        sums.push_back(nextSlot(b, reading, stages));
+        sums.push_back(nextSlot(b, filling, stages));
+        return sums;
+      });
+  b.waitCopies(0);
+  b.barrier();
+  state.truncate(state.size() - 2);
+  tile.store(origin, state);
+}
+
+/// A block a run of steps. Steps are numbered through all tiles.
+class StreamLowering {
 public:
-  ContractLowering(GpuBuilder &b, kernel::ContractOp op)
-      : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
-        out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {}
+  StreamLowering(GpuBuilder &b, kernel::ContractOp op, ContractTile &tile)
+      : b(b), tile(tile), partials(b.viewOf(op, op.getPartials())),
+        tickets(b.viewOf(op, op.getTickets())), segments(op.getGpuTile()->getSegments()) {}
 
-  void run() {
-    if (!check() || !assignWarps())
-      return;
-    int64_t start = b.mark();
-    ring = b.shared({stages * stageBytes()}, b.getI8Type());
-    b.release(start);
-    tileOut = b.shared({tileTokens * outRowBytes()}, b.getI8Type());
-    b.release(start);
+  void run(Value blockNumber) {
+    tile.takeShared(/*resultsInRing=*/false);
+    arrival.emplace(b);
+    block = blockNumber;
+    Value total = b.mul(tile.tilesOfStep(), tile.steps());
+    each = b.floorDiv(total, segments);
+    longer = b.sub(total, b.mul(each, segments));
+    begin = firstStep(block);
+    Value end = firstStep(b.add(block, 1));
 
-    Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
-    int64_t rowTiles = llvm::divideCeil(8 * groups, tileRows);
-    firstGroup = b.mul(b.mod(block, rowTiles), tileRows / 8);
-    firstToken = b.mul(b.floorDiv(block, rowTiles), tileTokens);
-    tokens = b.extent(op.getExtent());
-
-    SmallVector<Value> sums = emitProducts();
-    emitEpilogue(sums);
+    int64_t stages = tile.stages();
+    Place ahead = placeOf(begin);
+    Place reading = ahead;
+    for (int64_t s = 0; s < stages - 1; ++s) {
+      b.when(b.less(b.add(begin, s), end),
+             [&] { tile.copyStep(tile.origin(ahead.tile), ahead.step, b.index(s)); });
+      b.commitCopies();
+      ahead = after(ahead);
+    }
+    SmallVector<Value> state = tile.zeros();
+    state.append(
+        {reading.tile, reading.step, b.index(0), ahead.tile, ahead.step, b.index(stages - 1)});
+    b.loop(begin, end, b.index(1), state, [&](Value number, ValueRange carried) {
+      SmallVector<Value> sums(carried.drop_back(6));
+      ValueRange rest = carried.take_back(6);
+      Place here{rest[0], rest[1]}, next{rest[3], rest[4]};
+      b.waitCopies(stages - 2);
+      // All copies of the step are here, and nobody reads the slot to fill or the last results.
+      b.barrier();
+      b.when(b.less(b.add(number, stages - 1), end),
+             [&] { tile.copyStep(tile.origin(next.tile), next.step, rest[5]); });
+      b.commitCopies();
+      tile.addStep(here.step, rest[2], sums);
+      Value endsTile = b.equal(here.step, b.index(tile.steps() - 1));
+      Value ends = arith::OrIOp::create(b, endsTile, b.equal(b.add(number, 1), end));
+      sums = b.choose(ends, sums, [&] {
+        finish(here.tile, b.sub(number, here.step), endsTile, sums);
+        return tile.zeros();
+      });
+      here = after(here);
+      next = after(next);
+      sums.append({here.tile, here.step, nextSlot(b, rest[2], stages), next.tile, next.step,
+                   nextSlot(b, rest[5], stages)});
+      return sums;
+    });
+    b.waitCopies(0);
   }
 
 private:
-  //===--- what fits ---===//
+  /// A step of a tile, both by number.
+  struct Place {
+    Value tile, step;
+  };
 
-  bool check() {
-    if (!op.getGpuTile()) {
-      b.fail(op, "has no gpu_tile");
-      return false;
-    }
-    kernel::MmaAttr tile = *op.getGpuTile();
-    tileRows = tile.getRows();
-    tileTokens = tile.getTokens();
-    stages = tile.getStages();
-    blocksOfStage = tile.getK() / blockColumns;
-    depth = act.dim(1);
-    groups = weight.dim(1);
-    kBlocks = weight.dim(0);
-    Type sum = op.getEpilogue().front().getArgument(0).getType();
-    bool floats = act.element().isBF16() || act.element().isF32();
-    if (!weight.element().isBF16() || !floats || !sum.isF32() ||
-        !(out.element().isBF16() || out.element().isF32())) {
-      b.fail(op, "expected bf16 weights, bf16 or f32 activations and outputs and f32 sums");
-      return false;
-    }
-    return true;
+  Place placeOf(Value number) {
+    return {b.floorDiv(number, tile.steps()), b.mod(number, tile.steps())};
+  }
+  Place after(const Place &place) {
+    Value step = b.add(place.step, 1), last = b.equal(step, b.index(tile.steps()));
+    return {b.select(last, b.add(place.tile, 1), place.tile), b.select(last, b.index(0), step)};
   }
 
-  /// Cuts the tile into equal parts, one a warp: as square as possible, since a warp loads
-  /// mTiles + nTiles / 2 pieces of shared memory for mTiles · nTiles products.
-  bool assignWarps() {
-    int64_t best = INT64_MAX;
-    for (int64_t ofRows = 1; ofRows <= b.warps(); ++ofRows) {
-      int64_t ofTokens = b.warps() / ofRows;
-      if (b.warps() % ofRows || (tileRows / 16) % ofRows || (tileTokens / 8) % ofTokens)
-        continue;
-      int64_t m = tileRows / 16 / ofRows, n = tileTokens / 8 / ofTokens;
-      if (2 * m + n < best) {
-        best = 2 * m + n;
-        warpsOfRows = ofRows;
-        mTiles = m;
-        nTiles = n;
-      }
-    }
-    if (best == INT64_MAX)
-      b.fail(op, "expected a tile of 16-row by 8-token pieces that " + Twine(b.warps()) +
-                     " warps can share equally, got " + Twine(tileRows) + " by " +
-                     Twine(tileTokens));
-    return best != INT64_MAX;
+  /// The first `longer` blocks have a step more.
+  Value firstStep(Value ofBlock) {
+    return b.add(arith::MulIOp::create(b, ofBlock, each), b.minimum(ofBlock, longer));
+  }
+  Value blockOf(Value number) {
+    Value longRun = b.add(each, 1), longSteps = arith::MulIOp::create(b, longer, longRun);
+    Value shortRun = b.maximum(each, b.index(1)); // 0 where there are fewer steps than blocks
+    Value late = b.add(longer, arith::DivUIOp::create(b, b.sub(number, longSteps), shortRun));
+    return b.select(b.less(number, longSteps), arith::DivUIOp::create(b, number, longRun), late);
   }
 
-  int64_t weightBytes() const { return tileRows * rowBytes; } ///< of one k-block
-  int64_t actBytes() const { return tileTokens * rowBytes; }
-  int64_t blockBytes() const { return weightBytes() + actBytes(); }
-  int64_t stageBytes() const { return blocksOfStage * blockBytes(); }
-  int64_t outColumns() const { return tileRows / pair; }
-  /// 16 bytes between rows keep the scattered stores of an accumulator off each other's banks.
-  int64_t outRowBytes() const { return outColumns() * out.elementBytes() + chunkBytes; }
-
-  //===--- global memory -> shared memory ---===//
-
-  /// Copies one stage; k-blocks beyond the end are left out.
-  void copyStage(Value stage, Value slot) {
-    for (int64_t i = 0; i < blocksOfStage; ++i) {
-      Value kBlock = b.add(b.mul(stage, blocksOfStage), i);
-      Value base = b.add(b.mul(slot, stageBytes()), i * blockBytes());
-      auto copy = [&] {
-        copyWeights(kBlock, base);
-        copyActivations(kBlock, b.add(base, weightBytes()));
-      };
-      if (kBlocks % blocksOfStage == 0)
-        copy();
-      else
-        b.when(b.less(kBlock, b.index(kBlocks)), copy);
-    }
+  /// Of the last step of this block in a tile, which begins with step `tileBegin`.
+  void finish(Value number, Value tileBegin, Value endsTile, ArrayRef<Value> sums) {
+    Value beginsHere = b.notLess(tileBegin, begin);
+    SmallVector<Value> whole = {b.truth(true)};
+    llvm::append_range(whole, sums);
+    Value shared = b.negate(b.both(beginsHere, endsTile));
+    SmallVector<Value> ready =
+        b.choose(shared, whole, [&] { return combine(tileBegin, beginsHere, sums); });
+    b.when(ready.front(),
+           [&] { tile.store(tile.origin(number), ArrayRef<Value>(ready).drop_front()); });
   }
 
-  void copyWeights(Value kBlock, Value base) {
-    b.forShare(tileRows * rowBytes / chunkBytes, [&](Value chunk) {
-      Value group = b.add(firstGroup, b.floorDiv(chunk, 64));
-      Value bytes = b.index(chunkBytes);
-      if (8 * groups % tileRows != 0) {
-        // Nothing is read for groups that are not there.
-        Value there = b.less(group, b.index(groups));
-        bytes = b.select(there, bytes, b.index(0));
-        group = b.select(there, group, b.index(0));
-      }
-      Value row = b.mod(b.floorDiv(chunk, 8), 8), column = b.mul(b.mod(chunk, 8), 8);
-      Value from = b.pointer(weight, {kBlock, group, row, column});
-      b.copyAsync(b.sharedPointer(ring, b.add(base, b.mul(chunk, chunkBytes))), from, bytes);
+  /// Leaves the sums of a part of a tile in memory; whether this block is the last to do so, and
+  /// then the tile's sums.
+  SmallVector<Value> combine(Value tileBegin, Value beginsHere, ArrayRef<Value> sums) {
+    // A block has at most two parts: one that begins before its run, one that ends after it.
+    Value isSecond = b.select(beginsHere, b.index(1), b.index(0));
+    forParts(b.add(b.mul(block, 2), isSecond), [&](int64_t i, Value pointer) {
+      b.storeAt(pointer, b.fromElements(sums.slice(static_cast<size_t>(i), 4)), chunk);
+    });
+    Value first = blockOf(tileBegin), last = blockOf(b.add(tileBegin, tile.steps() - 1));
+    Value isLast = arrival->arrive(tickets, first, b.add(b.sub(last, first), 1));
+    SmallVector<Value> none = {isLast};
+    llvm::append_range(none, tile.zeros());
+    return b.choose(isLast, none, [&] {
+      auto added = b.loop(
+          first, b.add(last, 1), b.index(1), tile.zeros(), [&](Value other, ValueRange carried) {
+            SmallVector<Value> next(carried);
+            Value begins = b.select(b.equal(other, first), b.index(1), b.index(0));
+            forParts(b.add(b.mul(other, 2), begins), [&](int64_t i, Value pointer) {
+              Value part = b.loadAt(pointer, b.vec(b.getF32Type(), 4), chunk);
+              for (int64_t j = 0; j < 4; ++j)
+                next[static_cast<size_t>(i + j)] =
+                    arith::AddFOp::create(b, next[static_cast<size_t>(i + j)], b.extract(part, j));
+            });
+            return next;
+          });
+      added.insert(added.begin(), b.truth(true));
+      return added;
     });
   }
 
-  void copyActivations(Value kBlock, Value base) {
-    bool aligned = act.element().isBF16() && depth % 8 == 0;
-    b.forShare(tileTokens * rowBytes / chunkBytes, [&](Value chunk) {
-      Value row = b.floorDiv(chunk, 8), c = b.mod(chunk, 8);
-      Value token = b.add(firstToken, row);
-      Value column = b.add(b.mul(kBlock, blockColumns), b.mul(c, 8));
-      Value there = b.less(token, tokens);
-      if (aligned && depth % blockColumns != 0)
-        there = b.both(there, b.less(column, b.index(depth)));
-      Value place = b.add(b.mul(row, rowBytes), b.mul(b.bitXor(c, b.mod(row, 8)), chunkBytes));
-      Value to = b.sharedPointer(ring, b.add(base, place));
-      if (aligned) {
-        Value bytes = b.select(there, b.index(chunkBytes), b.index(0));
-        token = b.select(there, token, b.index(0));
-        column = b.select(there, column, b.index(0));
-        b.copyAsync(to, b.pointer(act, {token, column}), bytes);
-        return;
-      }
-      b.storeAt(to, loadChunk(token, column, there), chunkBytes);
-    });
+  /// Calls `body` with every fourth sum's number and where it and the next three lie in a part:
+  /// threads side by side.
+  void forParts(Value part, function_ref<void(int64_t, Value)> body) {
+    for (int64_t i = 0; i < tile.accumulators(); i += 4)
+      body(i, b.pointer(partials, {part, b.add(b.mul(b.thread, 4), i * b.threads)}));
   }
 
-  /// Eight activations as bf16 through registers: rows that are not aligned, or f32.
-  Value loadChunk(Value token, Value column, Value there) {
-    Type bf16 = b.getBF16Type();
-    Value zero = b.constant(b.vec(bf16, 8), 0.0);
-    if (act.element().isF32() && depth % 8 == 0) {
-      Value inside =
-          depth % blockColumns == 0 ? there : b.both(there, b.less(column, b.index(depth)));
-      return b
-          .choose(inside, zero,
-                  [&] {
-                    Value f32 = b.loadVector(act, {token, column}, 8, b.getF32Type(), chunkBytes);
-                    return SmallVector<Value>{b.round(f32, bf16)};
-                  })
-          .front();
-    }
-    SmallVector<Value> elements;
-    for (int64_t i = 0; i < 8; ++i) {
-      Value at = b.add(column, i);
-      Value inside = b.both(there, b.less(at, b.index(depth)));
-      Value element = b.choose(inside, b.f32(0.0), [&] {
-                         return SmallVector<Value>{b.loadScalar(act, {token, at}, b.getF32Type())};
-                       }).front();
-      elements.push_back(b.round(element, bf16));
-    }
-    return b.fromElements(elements);
-  }
-
-  //===--- the loop over k ---===//
-
-  SmallVector<Value> emitProducts() {
-    int64_t steps = llvm::divideCeil(kBlocks, blocksOfStage);
-    for (int64_t s = 0; s < stages - 1; ++s) {
-      if (s < steps)
-        copyStage(b.index(s), b.index(s));
-      b.commitCopies();
-    }
-    // Where in this warp's part ldmatrix finds its row, before the k-step's chunk is known.
-    Value warpOfRows = b.mod(b.warp, warpsOfRows), warpOfTokens = b.floorDiv(b.warp, warpsOfRows);
-    Value weightRow = b.add(b.mul(warpOfRows, mTiles * 16), b.mod(b.lane, 16));
-    Value tokenRow = b.mul(warpOfTokens, nTiles * 8);
-
-    SmallVector<Value> state(static_cast<size_t>(mTiles * nTiles * 4), b.f32(0.0));
-    state.push_back(b.index(0));          // the slot to read
-    state.push_back(b.index(stages - 1)); // the slot to fill
-    state =
-        b.loop(b.index(0), b.index(steps), b.index(1), state, [&](Value step, ValueRange carried) {
-          Value reading = carried[carried.size() - 2], filling = carried.back();
-          b.waitCopies(stages - 2);
-          // All copies of the step are here, and nobody reads the slot to fill.
-          b.barrier();
-          Value ahead = b.add(step, stages - 1);
-          b.when(b.less(ahead, b.index(steps)), [&] { copyStage(ahead, filling); });
-          b.commitCopies();
-          SmallVector<Value> sums(carried.drop_back(2));
-          emitStage(step, reading, weightRow, tokenRow, sums);
-          sums.push_back(next(reading));
-          sums.push_back(next(filling));
-          return sums;
-        });
-    b.waitCopies(0);
-    b.barrier();
-    state.truncate(state.size() - 2);
-    return state;
-  }
-
-  Value next(Value slot) {
-    Value after = b.add(slot, 1);
-    return b.select(b.equal(after, b.index(stages)), b.index(0), after);
-  }
-
-  void emitStage(Value step, Value slot, Value weightRow, Value tokenRow,
-                 SmallVector<Value> &sums) {
-    for (int64_t i = 0; i < blocksOfStage; ++i) {
-      Value base = b.add(b.mul(slot, stageBytes()), i * blockBytes());
-      if (kBlocks % blocksOfStage == 0) {
-        emitBlock(base, weightRow, tokenRow, sums);
-        continue;
-      }
-      Value kBlock = b.add(b.mul(step, blocksOfStage), i);
-      sums = b.choose(b.less(kBlock, b.index(kBlocks)), sums, [&] {
-        SmallVector<Value> added = sums;
-        emitBlock(base, weightRow, tokenRow, added);
-        return added;
-      });
-    }
-  }
-
-  /// The byte of a 16-byte chunk of a row of 128 bytes, of a part that begins at `base`.
-  Value place(Value base, Value row, Value chunk) {
-    return b.add(base,
-                 b.add(b.mul(row, rowBytes), b.mul(b.bitXor(chunk, b.mod(row, 8)), chunkBytes)));
-  }
-
-  /// 64 columns: four steps of 16.
-  void emitBlock(Value base, Value weightRow, Value tokenRow, SmallVector<Value> &sums) {
-    Value actBase = b.add(base, weightBytes());
-    Value laneOf8 = b.mod(b.lane, 8), upper = b.floorDiv(b.lane, 16);
-    Value oddChunk = b.mod(b.floorDiv(b.lane, 8), 2);
-    SmallVector<Value> lastTokens; // of a last single n-tile: registers of two k-steps
-    for (int64_t kk = 0; kk < blockColumns / 16; ++kk) {
-      SmallVector<SmallVector<Value>> a, tokensOf;
-      for (int64_t m = 0; m < mTiles; ++m) {
-        Value row = b.add(weightRow, 16 * m);
-        Value at = place(base, row, b.add(upper, 2 * kk));
-        a.push_back(b.loadMatrices(b.sharedPointer(ring, at), 4, /*transposed=*/false));
-      }
-      // Two n-tiles of 8 tokens at a time; a single one together with its next k-step.
-      for (int64_t n = 0; n + 1 < nTiles; n += 2) {
-        Value row = b.add(b.add(tokenRow, 8 * n), b.add(laneOf8, b.mul(upper, 8)));
-        Value at = place(actBase, row, b.add(oddChunk, 2 * kk));
-        auto four = b.loadMatrices(b.sharedPointer(ring, at), 4, /*transposed=*/false);
-        tokensOf.push_back({four[0], four[1]});
-        tokensOf.push_back({four[2], four[3]});
-      }
-      if (nTiles % 2) {
-        if (kk % 2 == 0) {
-          Value row = b.add(b.add(tokenRow, 8 * (nTiles - 1)), laneOf8);
-          Value at = place(actBase, row, b.add(b.floorDiv(b.lane, 8), 2 * kk));
-          lastTokens = b.loadMatrices(b.sharedPointer(ring, at), 4, /*transposed=*/false);
-        }
-        size_t first = kk % 2 ? 2 : 0;
-        tokensOf.push_back({lastTokens[first], lastTokens[first + 1]});
-      }
-      for (int64_t m = 0; m < mTiles; ++m)
-        for (int64_t n = 0; n < nTiles; ++n) {
-          auto *c = sums.begin() + (m * nTiles + n) * 4;
-          SmallVector<Value> sum = b.mma(a[m], tokensOf[n], ValueRange(ArrayRef<Value>(c, 4)));
-          llvm::copy(sum, c);
-        }
-    }
-  }
-
-  //===--- epilogue ---===//
-
-  void emitEpilogue(ArrayRef<Value> sums) {
-    // Accumulator i of a lane: row lane/4 (+8 from i = 2 on), token 2·(lane mod 4) + i mod 2.
-    Value warpOfRows = b.mod(b.warp, warpsOfRows), warpOfTokens = b.floorDiv(b.warp, warpsOfRows);
-    Value laneRow = b.floorDiv(b.lane, 4), laneToken = b.mul(b.mod(b.lane, 4), 2);
-    Block &epilogue = op.getEpilogue().front();
-    for (int64_t m = 0; m < mTiles; ++m)
-      for (int64_t n = 0; n < nTiles; ++n) {
-        const Value *c = sums.data() + (m * nTiles + n) * 4;
-        Value token = b.add(b.mul(warpOfTokens, nTiles * 8), b.add(laneToken, 8 * n));
-        for (int64_t i = 0; i < 4; ++i) {
-          if (pair == 2 && i >= 2)
-            break;
-          // Rows g and g + 8 of 16 are gate and up of the same column.
-          SmallVector<Value> arguments = {c[i]};
-          if (pair == 2)
-            arguments.push_back(c[i + 2]);
-          Value result = b.inlineScalars(epilogue, arguments).front();
-          Value column = b.add(b.mul(warpOfRows, mTiles * 16 / pair),
-                               b.add(laneRow, 16 / pair * m + 8 * (i / 2)));
-          Value at =
-              b.add(b.mul(b.add(token, i % 2), outRowBytes()), b.mul(column, out.elementBytes()));
-          b.storeAt(b.sharedPointer(tileOut, at), b.round(result, out.element()),
-                    out.elementBytes());
-        }
-      }
-    b.barrier();
-    storeTile();
-  }
-
-  /// Shared memory -> out: 16 bytes at a time where out's rows begin at multiples of that.
-  void storeTile() {
-    int64_t width = chunkBytes / out.elementBytes(), columns = out.dim(1);
-    while (columns % width != 0 || outColumns() % width != 0)
-      width /= 2;
-    int64_t chunksOfRow = outColumns() / width, bytes = width * out.elementBytes();
-    Value firstColumn = b.mul(firstGroup, 8 / pair);
-    bool ragged = columns % outColumns() != 0;
-    // A loop: unrolled it would keep an address for every chunk.
-    b.loop(b.thread, b.index(tileTokens * chunksOfRow), b.index(b.threads), [&](Value chunk) {
-      Value row = b.floorDiv(chunk, chunksOfRow);
-      Value inRow = b.mul(b.mod(chunk, chunksOfRow), width);
-      Value token = b.add(firstToken, row), column = b.add(firstColumn, inRow);
-      Value inside = b.less(token, tokens);
-      if (ragged)
-        inside = b.both(inside, b.less(column, b.index(columns)));
-      b.when(inside, [&] {
-        Value at = b.add(b.mul(row, outRowBytes()), b.mul(inRow, out.elementBytes()));
-        Value values = b.loadAt(b.sharedPointer(tileOut, at), b.vec(out.element(), width), bytes);
-        b.storeAt(b.pointer(out, {token, column}), values, bytes);
-      });
-    });
-  }
+  static constexpr int64_t chunk = 16; ///< bytes of four sums
 
   GpuBuilder &b;
-  kernel::ContractOp op;
-  View act, weight, out;
-  int64_t pair; ///< weight rows of an output
-  int64_t tileRows = 0, tileTokens = 0, stages = 0, blocksOfStage = 0;
-  int64_t depth = 0, groups = 0, kBlocks = 0;
-  int64_t warpsOfRows = 0, mTiles = 0, nTiles = 0; ///< tiles of 16 rows and 8 tokens of a warp
-  View ring, tileOut;                              ///< the same shared memory, one after the other
-  Value firstGroup, firstToken, tokens;
+  ContractTile &tile;
+  View partials, tickets;
+  int64_t segments;
+  std::optional<LastArrival> arrival;
+  Value block;
+  Value each, longer; ///< steps of a run, and how many runs have one more
+  Value begin;        ///< of this block's run
 };
 
 } // namespace
 
-void lowerContract(GpuBuilder &b, kernel::ContractOp op) { ContractLowering(b, op).run(); }
+void lowerContract(GpuBuilder &b, kernel::ContractOp op) {
+  ContractTile tile(b, op);
+  if (!tile.check())
+    return;
+  Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
+  if (op.getGpuTile()->getSegments() > 0)
+    StreamLowering(b, op, tile).run(block);
+  else
+    lowerTile(b, tile, block);
+}
 
 } // namespace gemma::codegen::cuda

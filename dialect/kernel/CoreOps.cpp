@@ -29,7 +29,7 @@ LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 }
 
 LogicalResult MmaAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t rows,
-                              int64_t tokens, int64_t k, int64_t stages) {
+                              int64_t tokens, int64_t k, int64_t stages, int64_t segments) {
   // mma_c1
   if (rows < 16 || rows % 16 != 0 || tokens < 8 || tokens % 8 != 0 || k < 64 || k % 64 != 0)
     return emitError() << "expected positive multiples, rows of 16, tokens of 8 and k of 64, got "
@@ -37,17 +37,24 @@ LogicalResult MmaAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError
   // mma_c2
   if (stages < 2 || stages > 8)
     return emitError() << "expected stages in [2, 8], got " << stages;
+  // mma_c3
+  if (segments < 0 || segments > 65535)
+    return emitError() << "expected segments in [0, 65535], got " << segments;
   return success();
 }
 
 LogicalResult FlashAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t keys,
-                                int64_t stages) {
+                                int64_t stages, int64_t splits, int64_t run) {
   // flash_c1
   if (keys != 16 && keys != 32 && keys != 64 && keys != 128)
     return emitError() << "expected keys to be 16, 32, 64 or 128, got " << keys;
   // flash_c2
   if (stages < 1 || stages > 4)
     return emitError() << "expected stages in [1, 4], got " << stages;
+  // flash_c3
+  if (splits < 1 || splits > 128 || run < 1)
+    return emitError() << "expected splits in [1, 128] and a positive run, got " << splits
+                       << " and " << run;
   return success();
 }
 
@@ -60,6 +67,28 @@ static bool isRowsOfFloats(Type type, int64_t rank) {
 }
 
 static bool isAccumulator(Type type) { return type.isF32() || type.isF64(); }
+
+/// Whether a kernel that shares work between blocks has the memory for it, and no other kernel:
+/// f32 partial results of this shape, and a row of tickets.
+static LogicalResult verifyWorkspace(Operation *op, Value partials, Value tickets, bool shares,
+                                     ArrayRef<int64_t> shape, int64_t leastTickets) {
+  if (!shares && !partials && !tickets)
+    return success();
+  auto sums = partials ? dyn_cast<MemRefType>(partials.getType()) : MemRefType();
+  auto counters = tickets ? cast<MemRefType>(tickets.getType()) : MemRefType();
+  if (shares && sums && sums.getElementType().isF32() && sums.getShape() == shape &&
+      sums.getLayout().isIdentity() && counters && counters.getRank() == 1 &&
+      counters.hasStaticShape() && counters.getDimSize(0) >= leastTickets)
+    return success();
+  InFlightDiagnostic error = op->emitOpError();
+  if (!shares)
+    return error << "expected no partials and no tickets, as no two blocks share work";
+  error << "expected partials of f32 [";
+  llvm::interleaveComma(shape, error, [&](int64_t size) {
+    ShapedType::isDynamic(size) ? void(error << "?") : void(error << size);
+  });
+  return error << "] and at least " << leastTickets << " tickets";
+}
 
 /// Elementwise maths and constants, and the terminator.
 static bool isElementwise(Operation &op) {
@@ -236,7 +265,11 @@ LogicalResult ContractOp::verify() {
   for (Operation &op : body)
     if (!isElementwise(op))
       return op.emitOpError() << "cannot be in the epilogue of a kernel.contract";
-  return success();
+  // contract_c7
+  int64_t segments = gpu ? getGpuTile()->getSegments() : 0;
+  int64_t tile = gpu ? getGpuTile()->getRows() * getGpuTile()->getTokens() : 0;
+  return verifyWorkspace(*this, getPartials(), getTickets(), segments > 0, {2 * segments, tile},
+                         segments);
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,10 +307,11 @@ LogicalResult AttentionOp::verify() {
   for (Type type : {getQ().getType(), getOut().getType()})
     if (!isRowsOfFloats(type, 3))
       return emitOpError() << "expected q and out of [T, heads, D] floats, got " << type;
-  if (q.getShape().drop_front() != out.getShape().drop_front())
-    return emitOpError() << "expected q and out of the same heads and D, got " << q << " and "
-                         << out;
-  int64_t heads = q.getDimSize(1), dim = q.getDimSize(2), page = getPaging().getPage();
+  int64_t splits = getGpuTile() ? getGpuTile()->getSplits() : 1;
+  if (q.getDimSize(1) != splits * out.getDimSize(1) || q.getDimSize(2) != out.getDimSize(2))
+    return emitOpError() << "expected q of " << splits << " times the heads of out and its D, got "
+                         << q << " and " << out;
+  int64_t heads = out.getDimSize(1), dim = q.getDimSize(2), page = getPaging().getPage();
   // attention_c8
   if (getKCache() ? !getKeyParts().empty() || getRot() : getKeyParts().empty() || !getRot())
     return emitOpError() << "expected either k, or keys_of_values and rot";
@@ -326,12 +360,17 @@ LogicalResult AttentionOp::verify() {
   // attention_c7
   if (!isAccumulator(getAccumulate()))
     return emitOpError() << "expected to accumulate in f32 or f64, got " << getAccumulate();
-  return success();
+  // attention_c11
+  if (splits > 1 && queryTile != 1)
+    return emitOpError() << "expected query_tile 1 with splits, got " << queryTile;
+  return verifyWorkspace(*this, getPartials(), getTickets(), splits > 1,
+                         {ShapedType::kDynamic, kvHeads, splits, heads / kvHeads, dim + 4},
+                         kvHeads);
 }
 
 SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
   int64_t dim = cast<MemRefType>(getQ().getType()).getDimSize(2), page = getPaging().getPage();
-  int64_t group = cast<MemRefType>(getQ().getType()).getDimSize(1) /
+  int64_t group = cast<MemRefType>(getOut().getType()).getDimSize(1) /
                   cast<MemRefType>(getVCache().getType()).getDimSize(1);
   int64_t rows = static_cast<int64_t>(getQueryTile()) * group;
   Type type = getAccumulate();

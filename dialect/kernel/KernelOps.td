@@ -96,13 +96,18 @@ def Kernel_MmaAttr : AttrDef<Kernel_Dialect, "Mma"> {
   let description = [{
     A block computes `rows` rows of the packed weight for `tokens` tokens; `k` columns of both arrive
     in shared memory at a time, in a ring of `stages` such steps.
-    `#kernel.mma<rows = 64, tokens = 32, k = 64, stages = 4>`
+
+    With `segments` = g > 0 the work, which is all tiles' steps of `k` columns one after the other, is cut
+    into g runs of equal length, one a block (stream-K): a run may cover the end of one tile, whole tiles
+    and the start of another one. `#kernel.mma<rows = 64, tokens = 32, k = 64, stages = 4, segments = 264>`
 
     Constraints:
     - (`mma_c1`) `rows` is a positive multiple of 16, `tokens` of 8, `k` of 64
     - (`mma_c2`) `stages` is in [2, 8]
+    - (`mma_c3`) `segments` is in [0, 65535]
   }];
-  let parameters = (ins "int64_t":$rows, "int64_t":$tokens, "int64_t":$k, "int64_t":$stages);
+  let parameters = (ins "int64_t":$rows, "int64_t":$tokens, "int64_t":$k, "int64_t":$stages,
+                        DefaultValuedParameter<"int64_t", "0">:$segments);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -112,13 +117,20 @@ def Kernel_FlashAttr : AttrDef<Kernel_Dialect, "Flash"> {
   let summary = "tile of an attention on tensor cores";
   let description = [{
     `keys` keys are handled at a time, in tiles that begin at multiples of `keys`; a ring holds
-    `stages` such tiles of K and of V in shared memory. `#kernel.flash<keys = 64, stages = 2>`
+    `stages` such tiles of K and of V in shared memory.
+
+    With `splits` > 1 up to that many blocks share the keys of a tile of queries: each takes a run of
+    consecutive tiles of keys, of equal length and at least `run` tiles.
+    `#kernel.flash<keys = 64, stages = 2, splits = 16>`
 
     Constraints:
     - (`flash_c1`) `keys` is 16, 32, 64 or 128
     - (`flash_c2`) `stages` is in [1, 4]
+    - (`flash_c3`) `splits` is in [1, 128], `run` positive
   }];
-  let parameters = (ins "int64_t":$keys, "int64_t":$stages);
+  let parameters = (ins "int64_t":$keys, "int64_t":$stages,
+                        DefaultValuedParameter<"int64_t", "1">:$splits,
+                        DefaultValuedParameter<"int64_t", "1">:$run);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -311,7 +323,8 @@ def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
-def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, AttrSizedOperandSegments,
+                                               MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "out[t, n] = epilogue(Σ_k act[t, k] · weight[n, k])";
   let description = [{
     Block j computes the `panels` consecutive panels from j·panels on (fewer at the end), all rows
@@ -326,6 +339,11 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     is read without bank conflicts. Block j computes row tile `j mod ceil(8·G / rows)` of token tile
     `j floordiv ceil(8·G / rows)`; `panels` and `row_tile` are not looked at. With `pair`, groups
     g = 2i and 2i + 1 hold the rows 8i.. of the gate and of the up projection.
+
+    With `segments` in `gpu_tile` block j computes the j-th run of them. A tile that one block covers is
+    stored at once; of another one each block leaves its sums in `partials`, and the last one that
+    arrives, by a counter in `tickets`, adds them in the order of k and stores. A result then depends
+    on how the work was cut, but not on which block was last. `tickets` are zero before and after.
 
     With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
     epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
@@ -342,6 +360,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     - (`contract_c5`) the epilogue has one argument, with `pair` two, all f32 or all f64, and yields
       one such value
     - (`contract_c6`) the epilogue holds elementwise arith and math ops only
+    - (`contract_c7`) with `segments` = g in `gpu_tile`, and only then, there are `partials`
+      [2·g, rows·tokens] of f32 and `tickets` [g]
 
     ```mlir
     kernel.contract block %j act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
@@ -352,14 +372,17 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, MemoryEffects<[MemRe
     ```
   }];
   let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
-                       AnyMemRef:$out, Kernel_ExtentAttr:$extent, I64Attr:$panels,
+                       AnyMemRef:$out, Optional<AnyMemRef>:$partials,
+                       Optional<MemRefOf<[I32]>>:$tickets,
+                       Kernel_ExtentAttr:$extent, I64Attr:$panels,
                        I64Attr:$row_tile, UnitAttr:$pair,
                        OptionalAttr<Kernel_MmaAttr>:$gpu_tile);
   let regions = (region SizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     (`block` $block^)? `act` `(` $act `:` type($act) `)` `weight` `(` $weight `:` type($weight) `)`
-    `out` `(` $out `:` type($out) `)` `extent` $extent `panels` $panels `row_tile` $row_tile
-    (`pair` $pair^)? attr-dict-with-keyword $epilogue
+    `out` `(` $out `:` type($out) `)`
+    (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?
+    `extent` $extent `panels` $panels `row_tile` $row_tile (`pair` $pair^)? attr-dict-with-keyword $epilogue
   }];
   let hasVerifier = 1;
 }
@@ -381,6 +404,14 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     `row_starts[B+1]`, `seq_lens[B]` (own tokens included), `slots[B]`, `page_table[B, P]`.
     `gpu_tile` says how a GPU kernel cuts the keys.
 
+    With `splits` = s > 1 in `gpu_tile` (`query_tile` 1) block j handles KV head `j mod kvHeads`, split
+    `j floordiv kvHeads mod s` and sequence `j floordiv (kvHeads · s)`. Of the sequence's tiles with a
+    visible key, n runs of equal length (the last one shorter) go to the last n splits, so that split
+    s - 1 has the newest key; the others do nothing. Each leaves its sums, maxima and outputs in
+    `partials`; the last one that arrives, by a counter in `tickets`, combines them in the order of the
+    keys. `tickets` are zero before and after. `q` has `s · heads` heads, a copy of the queries a split
+    (so that each can make its own).
+
     Without `k` keys are computed from values, `rope(w ⊙ v)`: `keys_of_values` has w `[D]` and the lanes
     cos_hi, sin_hi, cos_lo, sin_lo `[512, active]` of the angle tables; the pairs (i, i + rot/2) with
     i < active are rotated by the key's position.
@@ -391,7 +422,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     the cache has another type, values `[page, D]`.
 
     Constraints:
-    - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same
+    - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same; with
+      `splits` q has as many times the heads
     - (`attention_c2`) `k_cache` is [pages, kvHeads, D, page] and `v_cache` [pages, kvHeads, page, D], of
       one float type, page that of `paging`
     - (`attention_c3`) kvHeads divides heads
@@ -403,6 +435,9 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     - (`attention_c9`) `key_parts` are w [D] and four tables [512, active] of floats, `rot` is even and
       at most D, and active at most `rot` / 2
     - (`attention_c10`) with `key_parts`, `page` divides 512
+    - (`attention_c11`) with `splits` = s > 1 in `gpu_tile`, and only then, there are `partials`
+      [B, kvHeads, s, heads / kvHeads, D + 4] of f32 and `tickets` [sequences · kvHeads];
+      `query_tile` is 1
 
     ```mlir
     kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
@@ -416,6 +451,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
                        Variadic<AnyMemRef>:$key_parts, AnyMemRef:$v_cache,
                        AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
                        MemRefOf<[I32]>:$slots, MemRefOf<[I32]>:$page_table,
+                       Optional<AnyMemRef>:$partials, Optional<MemRefOf<[I32]>>:$tickets,
                        OptionalAttr<I64Attr>:$rot, I64Attr:$query_tile, F64Attr:$scale,
                        I64Attr:$window, Kernel_PagingAttr:$paging, TypeAttr:$accumulate,
                        OptionalAttr<Kernel_FlashAttr>:$gpu_tile);
@@ -425,6 +461,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     `v` `(` $v_cache `:` type($v_cache) `)` `out` `(` $out `:` type($out) `)`
     `batch` `(` $row_starts `,` $seq_lens `,` $slots `,` $page_table `:`
                 type($row_starts) `,` type($seq_lens) `,` type($slots) `,` type($page_table) `)`
+    (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?
     `query_tile` $query_tile `window` $window `scale` $scale `paging` $paging
     `accumulate` $accumulate attr-dict
   }];

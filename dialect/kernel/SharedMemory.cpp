@@ -20,7 +20,8 @@ int64_t bytesOf(MemRefType type) {
 } // namespace
 
 /// The ring of steps, 128 bytes a row and 64 columns; then in its place the results, 16 bytes
-/// between rows.
+/// between rows. A block that goes on with the next tile meanwhile has both, and a word for all
+/// its threads.
 int64_t sharedBytes(ContractOp op) {
   if (!op.getGpuTile())
     return 0;
@@ -29,23 +30,27 @@ int64_t sharedBytes(ContractOp op) {
   auto out = cast<MemRefType>(op.getOut().getType());
   int64_t columns = tile.getRows() / (op.getPair() ? 2 : 1);
   int64_t results = tile.getTokens() * (columns * out.getElementTypeBitWidth() / 8 + 16);
+  if (tile.getSegments() > 0)
+    return aligned(ring) + aligned(results) + aligned(4);
   return aligned(std::max(ring, results));
 }
 
 /// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with 16
-/// bytes between rows, a factor a row.
+/// bytes between rows, a factor a row; with splits a word for all threads.
 int64_t sharedBytes(AttentionOp op) {
   if (!op.getGpuTile())
     return 0;
   int64_t keys = op.getGpuTile()->getKeys(), stages = op.getGpuTile()->getStages();
-  auto q = cast<MemRefType>(op.getQ().getType()), v = cast<MemRefType>(op.getVCache().getType());
-  int64_t dim = v.getDimSize(3), group = q.getDimSize(1) / v.getDimSize(1);
+  auto out = cast<MemRefType>(op.getOut().getType()),
+       v = cast<MemRefType>(op.getVCache().getType());
+  int64_t dim = v.getDimSize(3), group = out.getDimSize(1) / v.getDimSize(1);
   auto rows = static_cast<int64_t>(
       llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
   int64_t keyTiles = op.getKCache() ? stages : 1;
   return aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) +
          aligned(keyTiles * keys * dim * 2) + aligned(rows * keys * 2) +
-         aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
+         aligned(rows * (keys + 4) * 4) + aligned(rows * 4) +
+         (op.getGpuTile()->getSplits() > 1 ? aligned(4) : 0);
 }
 
 int64_t sharedBytes(TopKOp) { return aligned(32 * 8); }

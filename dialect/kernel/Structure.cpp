@@ -12,6 +12,13 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
     for (Value memory : memories)
       use(memory, access);
   };
+  // What several blocks work on together.
+  auto shared = [&](Value partials, Value tickets) {
+    if (partials)
+      use(partials, Access::ReadWrite);
+    if (tickets)
+      use(tickets, Access::ReadWrite);
+  };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](RowsOp rows) {
         all(rows.getInputs(), Access::Read);
@@ -21,6 +28,7 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
       .Case([&](ContractOp contract) {
         all({contract.getAct(), contract.getWeight()}, Access::Read);
         use(contract.getOut(), Access::Write);
+        shared(contract.getPartials(), contract.getTickets());
       })
       .Case([&](AttentionOp attention) {
         if (attention.getKCache())
@@ -30,6 +38,7 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
              attention.getSeqLens(), attention.getSlots(), attention.getPageTable()},
             Access::Read);
         use(attention.getOut(), Access::Write);
+        shared(attention.getPartials(), attention.getTickets());
       })
       .Case([&](TopKOp topk) {
         use(topk.getX(), Access::Read);
@@ -110,9 +119,11 @@ LogicalResult FuncOp::verifyRegions() {
       Access declared = getAccess(argument.getArgNumber());
       if (declared == access || declared == Access::ReadWrite)
         return;
-      op->emitOpError() << (access == Access::Read ? "reads" : "writes") << " argument "
-                        << argument.getArgNumber() << " of the kernel, which is declared "
-                        << stringifyAccess(declared);
+      op->emitOpError() << (access == Access::Read    ? "reads"
+                            : access == Access::Write ? "writes"
+                                                      : "reads and writes")
+                        << " argument " << argument.getArgNumber()
+                        << " of the kernel, which is declared " << stringifyAccess(declared);
       valid = false;
     });
     return valid ? WalkResult::advance() : WalkResult::interrupt();

@@ -63,6 +63,14 @@ LogicalResult BufferOp::verify() {
   return success();
 }
 
+LogicalResult TicketsOp::verify() {
+  // tickets_c1
+  auto type = cast<MemRefType>(getMemory().getType());
+  if (type.getRank() != 1 || !type.hasStaticShape() || !type.getLayout().isIdentity())
+    return emitOpError() << "expected memory of rank 1 and static size, got " << type;
+  return success();
+}
+
 int64_t BufferOp::getLargestBytes(const LargestSizes &sizes) {
   auto type = cast<MemRefType>(getMemory().getType());
   int64_t elements = llvm::StringSwitch<int64_t>(getExtent().value_or(""))
@@ -183,6 +191,8 @@ static bool isSameMemory(Value a, Value b) {
   if (a == b)
     return true;
   Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+  if (isa_and_nonnull<TicketsOp>(x) && isa_and_nonnull<TicketsOp>(y))
+    return true; // all begin at the start of the region
   return isa_and_nonnull<RefOp, InputOp, OutputOp>(x) &&
          isa_and_nonnull<RefOp, InputOp, OutputOp>(y) && x->getName() == y->getName() &&
          x->getAttrDictionary() == y->getAttrDictionary();

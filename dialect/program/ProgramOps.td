@@ -236,7 +236,8 @@ def Program_BufferOp : Program_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
   let summary = "bytes of the arena";
   let description = [{
     The dynamic first dimension has the extent that `extent` names ("T", "B" or "R"); planning takes its largest value.
-    `offset` (bytes, a multiple of 64) is set by memory planning.
+    `offset` (bytes, a multiple of 64) is set by memory planning. A `workspace` is between the blocks of
+    one launch: it brings nothing into it and takes nothing out.
 
     Constraints:
     - (`buffer_c1`) the first dimension is dynamic if and only if there is an `extent`; the others
@@ -248,14 +249,33 @@ def Program_BufferOp : Program_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
     %0 = program.buffer extent "T" offset 128 : memref<?x96xf32>
     ```
   }];
-  let arguments = (ins OptionalAttr<StrAttr>:$extent, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<StrAttr>:$extent, OptionalAttr<I64Attr>:$offset,
+                       UnitAttr:$workspace);
   let results = (outs AnyMemRef:$memory);
-  let assemblyFormat = "(`extent` $extent^)? (`offset` $offset^)? attr-dict `:` type($memory)";
+  let assemblyFormat = "(`workspace` $workspace^)? (`extent` $extent^)? (`offset` $offset^)? attr-dict `:` type($memory)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Bytes at the largest sizes that a step may have.
     int64_t getLargestBytes(const ::gemma::program::LargestSizes &sizes);
   }];
+}
+
+def Program_TicketsOp : Program_Op<"tickets", [Pure]> {
+  let summary = "counters with which the blocks of a launch find out who is last";
+  let description = [{
+    One region of the program, which launches use from its start one after the other: zero when a launch
+    starts, and zero again when it ends, which its kernel sees to. Nothing else lies in it.
+
+    Constraints:
+    - (`tickets_c1`) the memory has rank 1, a static size and no layout
+
+    ```mlir
+    %0 = program.tickets : memref<264xi32>
+    ```
+  }];
+  let results = (outs MemRefOf<[I32]>:$memory);
+  let assemblyFormat = "attr-dict `:` type($memory)";
+  let hasVerifier = 1;
 }
 
 def Program_ViewOp : Program_Op<"view", [Pure]> {

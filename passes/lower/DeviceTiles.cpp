@@ -2,16 +2,84 @@
 
 #include "dialect/kernel/SharedMemory.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 
 namespace gemma::passes {
 
-kernel::MmaAttr contractionTile(MLIRContext *context, int64_t tokens) {
-  return kernel::MmaAttr::get(context, /*rows=*/64, tokens, /*k=*/64, /*stages=*/4);
+/// Blocks of a kernel whose work is cut into equal parts.
+static constexpr int64_t kBlocksOfCut = 2 * kMultiprocessors;
+/// Fewest steps of such a part.
+static constexpr int64_t kLeastSteps = 2;
+
+static int64_t divideCeil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The parts that this many tiles of this many steps are cut into; 0 if whole tiles are as good.
+static int64_t segmentsOf(int64_t tiles, int64_t steps) {
+  // Whole tiles: the last wave is not full.
+  int64_t places = divideCeil(tiles, kMultiprocessors) * kMultiprocessors;
+  if (20 * tiles >= 19 * places)
+    return 0;
+  int64_t parts = std::min(kBlocksOfCut, tiles * steps / kLeastSteps);
+  return parts > std::min(tiles, kBlocksOfCut - 1) ? parts : 0;
 }
 
-LogicalResult setAttentionTile(kernel::AttentionOp op) {
-  int64_t group = cast<MemRefType>(op.getQ().getType()).getDimSize(1) /
+ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlocks,
+                              const VariantPlan &plan) {
+  int64_t rows = 64, stages = 4, threads = 128, segments = 0;
+  if (plan.splitWork) {
+    if (plan.tokenTile > 8) {
+      rows = 128;
+      threads = 256;
+      stages = plan.tokenTile > 32 ? 3 : 4;
+    } else {
+      stages = 5; // of 9 KiB: two blocks fit into 100 KiB
+    }
+    int64_t tiles = divideCeil(8 * groups, rows);
+    segments = segmentsOf(tiles, kBlocks);
+    if (rows == 64 && !segments && tiles <= kMultiprocessors)
+      stages = 8; // one block a multiprocessor: all that is on its way is its own
+  }
+  auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments);
+  return {tile, threads};
+}
+
+void fitStages(kernel::ContractOp op) {
+  while (kernel::sharedBytes(op) > kSharedLimit && op.getGpuTile()->getStages() > 2) {
+    kernel::MmaAttr tile = *op.getGpuTile();
+    op.setGpuTileAttr(kernel::MmaAttr::get(op.getContext(), tile.getRows(), tile.getTokens(),
+                                           tile.getK(), tile.getStages() - 1, tile.getSegments()));
+  }
+}
+
+int64_t attentionSplits(const VariantPlan &plan, int64_t kvHeads, int64_t window,
+                        int64_t maxContext) {
+  if (!plan.splitWork || !plan.fuseAttention)
+    return 1;
+  constexpr int64_t leastKeys = 64, most = 64;
+  int64_t filling = divideCeil(kMultiprocessors, kvHeads * plan.minSequences);
+  // A window that begins within a tile reaches into one more.
+  int64_t tiles = window ? divideCeil(window, leastKeys) + 1 : divideCeil(maxContext, leastKeys);
+  return std::max<int64_t>(1, std::min({filling, tiles, most}));
+}
+
+/// The fewest tiles of a split. The last block of a sequence reads what all splits left, the others
+/// their keys, and the sum of both is least where a split's keys are as many bytes as all splits
+/// leave: for some 8192 keys, or the window.
+static int64_t runOf(kernel::AttentionOp op, int64_t keys) {
+  auto v = cast<MemRefType>(op.getVCache().getType());
+  int64_t group = cast<MemRefType>(op.getOut().getType()).getDimSize(1) / v.getDimSize(1);
+  int64_t tileBytes = keys * 2 * (op.getKCache() ? 2 : 1), partBytes = group * 4;
+  auto window = static_cast<int64_t>(op.getWindow());
+  int64_t tiles = (window ? window : 8192) / keys, run = 1;
+  while (run * run * tileBytes < tiles * partBytes)
+    ++run;
+  return run;
+}
+
+LogicalResult setAttentionTile(kernel::AttentionOp op, int64_t splits) {
+  int64_t group = cast<MemRefType>(op.getOut().getType()).getDimSize(1) /
                   cast<MemRefType>(op.getVCache().getType()).getDimSize(1);
   bool decode = op.getQueryTile() == 1;
   for (int64_t rows : {64, 32, 16}) {
@@ -22,7 +90,8 @@ LogicalResult setAttentionTile(kernel::AttentionOp op) {
       // Fewer rows with more keys are better than many rows with 16 keys.
       if (keys == 16 && rows > 16)
         continue;
-      op.setGpuTileAttr(kernel::FlashAttr::get(op.getContext(), keys, stages));
+      op.setGpuTileAttr(kernel::FlashAttr::get(op.getContext(), keys, stages, splits,
+                                               splits > 1 ? runOf(op, keys) : 1));
       if (kernel::sharedBytes(op) <= kSharedLimit)
         return success();
     }

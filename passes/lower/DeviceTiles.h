@@ -2,12 +2,12 @@
 #pragma once
 
 #include "dialect/kernel/Kernel.h"
+#include "passes/VariantPlan.h"
 
 namespace gemma::passes {
 
-/// Threads of a block, by what its kernel does. A projection's warps share its tile equally; rows
-/// of a model's width give every thread a few 16-byte chunks.
-inline constexpr int64_t kThreadsOfContraction = 128;
+/// Threads of a block, by what its kernel does. Rows of a model's width give every thread a few
+/// 16-byte chunks. (Of a projection: see ContractionCut.)
 inline constexpr int64_t kThreadsOfAttention = 128;
 inline constexpr int64_t kThreadsOfRows = 256;
 
@@ -15,13 +15,37 @@ inline constexpr int64_t kThreadsOfRows = 256;
 /// (CUDA C++ Programming Guide, table of technical specifications).
 inline constexpr int64_t kSharedLimit = 99 * 1024;
 
-/// The tile of a projection with that many tokens a block: 64 rows of weights, and as many stages
-/// of 64 columns as keep some 32 KiB of weights in flight.
-kernel::MmaAttr contractionTile(mlir::MLIRContext *context, int64_t tokens);
+/// The multiprocessors that work is cut for. Kernels, and with them their grids, are the same for
+/// all targets of an artifact, so this is one number: that of the H100 and H200. An A100 has 108, a
+/// B200 148, an RTX PRO 6000 188; there a cut into two blocks a multiprocessor leaves up to a fifth
+/// idle where all blocks run at once.
+inline constexpr int64_t kMultiprocessors = 132;
 
-/// Sets the tile of `op`, and its query tile unless that is 1 (decode): up to 64 rows, a query and
-/// head each, and as many keys, in two stages or one, as fit into the limit. Fails if not even 16
-/// rows and 16 keys do.
-llvm::LogicalResult setAttentionTile(kernel::AttentionOp op);
+/// How a projection is cut.
+struct ContractionCut {
+  kernel::MmaAttr tile;
+  int64_t threads = 0;
+};
+
+/// A projection of `groups` groups of 8 rows of the weight and `kBlocks` blocks of 64 columns, in
+/// this variant. Decode reads each weight once and is as fast as memory, so tiles are as high as
+/// keeps the activations that every block reads a small part (64 rows for 8 tokens, 128 above), and
+/// where whole tiles would leave more than a twentieth of the multiprocessors idle, two runs of
+/// steps for each of them take their place.
+ContractionCut cutContraction(mlir::MLIRContext *context, int64_t groups, int64_t kBlocks,
+                              const VariantPlan &plan);
+
+/// Takes stages away until the shared memory of `op` is within the limit.
+void fitStages(kernel::ContractOp op);
+
+/// In how many parts the keys of a sequence are cut, at most, so that a step of the variant's
+/// fewest sequences fills the device. At least 64 keys each; window 0: as many as the context has.
+int64_t attentionSplits(const VariantPlan &plan, int64_t kvHeads, int64_t window,
+                        int64_t maxContext);
+
+/// Sets the tile of `op` for this many splits, and its query tile unless that is 1 (decode): up to
+/// 64 rows, a query and head each, and as many keys, in two stages or one, as fit into the limit.
+/// Fails if not even 16 rows and 16 keys do.
+llvm::LogicalResult setAttentionTile(kernel::AttentionOp op, int64_t splits);
 
 } // namespace gemma::passes

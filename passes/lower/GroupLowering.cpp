@@ -121,14 +121,23 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
 
   block = assembler.enterGrid(loc);
   OpBuilder &b = assembler.builder();
-  kernel::MmaAttr tile;
+  auto packed = cast<MemRefType>(weight.getType());
+  ContractionCut cut;
   if (!onHost())
-    tile = contractionTile(b.getContext(), plan.tokenTile);
-  auto op = kernel::ContractOp::create(
-      b, loc, block, act, weightArg, out, kernel::ExtentAttr::get(b.getContext(), extent),
-      b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
-      b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
-      activation ? b.getUnitAttr() : UnitAttr(), tile);
+    cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), plan);
+  kernel::MmaAttr tile = cut.tile;
+  Value partials, tickets;
+  if (int64_t segments = tile ? tile.getSegments() : 0) {
+    auto sums = MemRefType::get({2 * segments, tile.getRows() * tile.getTokens()}, b.getF32Type());
+    partials = assembler.argument(memory.workspace(loc, sums), kernel::Access::ReadWrite);
+    tickets = assembler.argument(memory.tickets(segments), kernel::Access::ReadWrite);
+  }
+  auto op =
+      kernel::ContractOp::create(b, loc, block, act, weightArg, out, partials, tickets,
+                                 kernel::ExtentAttr::get(b.getContext(), extent),
+                                 b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
+                                 b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
+                                 activation ? b.getUnitAttr() : UnitAttr(), tile);
   {
     OpBuilder::InsertionGuard guard(b);
     Type acc = numerics.getAccumulate();
@@ -149,17 +158,19 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     }
     kernel::YieldOp::create(b, loc, value);
   }
+  if (tile)
+    fitStages(op);
   SmallVector<Operation *> named = {contraction};
   if (activation)
     named.push_back(activation);
-  auto packed = cast<MemRefType>(weight.getType());
   AffineExpr blocks = expressions.getAffineConstantExpr(
       tile ? llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())
            : llvm::divideCeil(packed.getDimSize(0), kPanelsOfBlock));
   if (tile)
-    blocks = blocks * size(expressions, extent).ceilDiv(tile.getTokens());
-  launch(assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks),
-                          tile ? kThreadsOfContraction : 0));
+    blocks = partials ? expressions.getAffineConstantExpr(tile.getSegments())
+                      : blocks * size(expressions, extent).ceilDiv(tile.getTokens());
+  launch(
+      assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks), cut.threads));
   return success();
 }
 
@@ -204,12 +215,12 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
   OpBuilder &b = assembler.builder();
   auto op = kernel::AttentionOp::create(
-      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3], keyRot,
-      b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
+      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3], Value(),
+      Value(), keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
       TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
-  if (!onHost() && failed(setAttentionTile(op)))
+  if (!onHost() && failed(setAttentionTile(op, /*splits=*/1)))
     return gqa.emitOpError() << "needs more than " << kSharedLimit
                              << " bytes of shared memory for 16 keys";
   queryTile = op.getQueryTile();

@@ -23,6 +23,10 @@ public:
   /// A buffer, or the step's output of this name.
   mlir::Value buffer(mlir::Location loc, mlir::MemRefType type, kernel::Extent extent,
                      llvm::StringRef output = {});
+  /// Memory for what the blocks of one launch leave each other; a dynamic first dimension counts
+  /// sequences.
+  mlir::Value workspace(mlir::Location loc, mlir::MemRefType type);
+  mlir::Value tickets(int64_t count);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder; ///< at the end of the variant

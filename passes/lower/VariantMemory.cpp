@@ -52,8 +52,25 @@ Value VariantMemory::buffer(Location loc, MemRefType type, kernel::Extent extent
                             StringRef output) {
   if (!output.empty())
     return program::OutputOp::create(builder, loc, type, output);
-  return program::BufferOp::create(
-      builder, loc, type, builder.getStringAttr(kernel::stringifyExtent(extent)), IntegerAttr());
+  return program::BufferOp::create(builder, loc, type,
+                                   builder.getStringAttr(kernel::stringifyExtent(extent)),
+                                   IntegerAttr(), UnitAttr());
+}
+
+Value VariantMemory::workspace(Location loc, MemRefType type) {
+  StringAttr extent;
+  if (type.isDynamicDim(0))
+    extent = builder.getStringAttr(kernel::stringifyExtent(kernel::Extent::B));
+  return program::BufferOp::create(builder, loc, type, extent, IntegerAttr(),
+                                   builder.getUnitAttr());
+}
+
+Value VariantMemory::tickets(int64_t count) {
+  Value &value = made["tickets/" + std::to_string(count)];
+  if (!value)
+    value = program::TicketsOp::create(builder, builder.getUnknownLoc(),
+                                       MemRefType::get({count}, builder.getI32Type()));
+  return value;
 }
 
 TensorView traceView(Value tensor) {

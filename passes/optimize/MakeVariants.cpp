@@ -10,12 +10,17 @@
 //                                 func.func @step.prefill(...)      {}
 //
 // On CUDA devices norm chains are launches of their own, and a variant's projections compute tiles
-// of 8, 32 or 64 tokens:
+// of 8, 32 or 64 tokens; decode variants may let blocks share work:
 //
-//   func.func @step(...)      ->  func.func @step.decode_8(...)  {T <= 8, Q <= 1}
+//   func.func @step(...)      ->  func.func @step.decode_1(...)  {T <= 1, Q <= 1}
+//                                 func.func @step.decode_8(...)  {T <= 8, Q <= 1}
 //                                 func.func @step.decode_32(...) {T <= 32, Q <= 1}
 //                                 func.func @step.decode(...)    {Q <= 1}
 //                                 func.func @step.prefill(...)   {}
+//
+// With `deterministic` nothing is shared, and all variants have the same kernels but for the tokens
+// of a tile, on which no result depends: a token's result is then the same bits whatever it is
+// computed together with. (On the host it is so anyway: decision 0002.)
 //
 // Before gemma-form-groups, because grouping follows a variant's plan.
 #include "passes/Passes.h"
@@ -113,14 +118,21 @@ private:
 
   SmallVector<VariantPlan> cudaPlans() {
     SmallVector<VariantPlan> plans;
+    // One sequence alone needs its keys split most.
+    if (fusion && !deterministic)
+      plans.push_back(decodePlan("decode_1", 1));
     if (fusion)
-      for (auto [name, tile, most] : {std::tuple<StringRef, int64_t, int64_t>{"decode_8", 8, 8},
-                                      {"decode_32", 32, 32},
-                                      {"decode", 64, 0}})
-        if (plans.empty() || maxBatch > plans.back().tokenTile) {
+      for (auto [name, most] :
+           {std::pair<StringRef, int64_t>{"decode_8", 8}, {"decode_32", 32}, {"decode", 0}})
+        if (plans.empty() || maxBatch > plans.back().maxSequences) {
+          int64_t least = plans.empty() ? 1 : plans.back().maxSequences + 1;
           plans.push_back(decodePlan(name, most));
-          plans.back().tokenTile = tile;
+          plans.back().minSequences = least;
         }
+    for (VariantPlan &plan : plans) {
+      plan.tokenTile = plan.maxTokens <= 8 ? 8 : plan.maxTokens <= 32 ? 32 : 64;
+      plan.splitWork = plan.fuseAttention = !deterministic;
+    }
     plans.push_back(anyPlan(fusion ? "prefill" : "unfused"));
     plans.back().tokenTile = 64;
     for (VariantPlan &plan : plans)

@@ -94,12 +94,15 @@ struct TablePlan {
 
 /// One argument of a launch.
 struct LaunchArgument {
-  enum class Kind : uint8_t { Buffer, Weight, Cache, Table, Input, Output };
+  /// Workspace: a part of the arena that only the blocks of this launch use. Tickets: the start of
+  /// the program's one region of counters, which a launch finds and leaves at zero.
+  enum class Kind : uint8_t { Buffer, Workspace, Tickets, Weight, Cache, Table, Input, Output };
   Kind kind = Kind::Buffer;
-  uint64_t offset = 0; ///< Buffer: bytes into the arena; otherwise bytes into the object
-  uint64_t bytes = 0;  ///< Buffer: bytes from `offset` on that the launch may touch, at the limits
-  int64_t index = -1;  ///< Weight, Cache, Table: index into the program's list
-  std::string name{};  ///< Input, Output: its name; Cache, Table: the lane
+  uint64_t offset = 0; ///< Buffer, Workspace: bytes into the arena; otherwise into the object
+  /// Buffer, Workspace, Tickets: bytes from there on that the launch may touch, at the limits.
+  uint64_t bytes = 0;
+  int64_t index = -1; ///< Weight, Cache, Table: index into the program's list
+  std::string name{}; ///< Input, Output: its name; Cache, Table: the lane
   // Buffer: what is there. (What the others hold is said by the program's lists.)
   ScalarType type = ScalarType::F32;
   std::vector<int64_t> shape{}; ///< of one row

@@ -160,6 +160,10 @@ static json toJson(const LaunchArgument &argument) {
             {"shape", argument.shape},
             {"stride", argument.stride},
             {"extent", std::string(1, argument.extent)}};
+  case Kind::Workspace:
+    return {{"kind", "workspace"}, {"offset", argument.offset}, {"bytes", argument.bytes}};
+  case Kind::Tickets:
+    return {{"kind", "tickets"}, {"bytes", argument.bytes}};
   case Kind::Weight:
     out = {{"kind", "weight"}, {"index", argument.index}};
     break;

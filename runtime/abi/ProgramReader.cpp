@@ -289,8 +289,15 @@ private:
   LaunchArgument readArgument(const JsonObject &object) const {
     using Kind = LaunchArgument::Kind;
     LaunchArgument out;
-    out.kind =
-        Kind(readEnum(object, "kind", {"buffer", "weight", "cache", "table", "input", "output"}));
+    out.kind = Kind(readEnum(
+        object, "kind",
+        {"buffer", "workspace", "tickets", "weight", "cache", "table", "input", "output"}));
+    if (out.kind == Kind::Workspace || out.kind == Kind::Tickets) {
+      if (out.kind == Kind::Workspace)
+        out.offset = uint64_t(readSize(object, "offset"));
+      out.bytes = uint64_t(readSize(object, "bytes"));
+      return out;
+    }
     if (out.kind == Kind::Buffer) {
       out.offset = uint64_t(readSize(object, "offset"));
       out.bytes = uint64_t(readSize(object, "bytes"));
@@ -303,6 +310,8 @@ private:
     out.offset = uint64_t(object.integer("offset", sizeRange).value_or(0));
     switch (out.kind) {
     case Kind::Buffer:
+    case Kind::Workspace:
+    case Kind::Tickets:
       break;
     case Kind::Weight:
       out.index = readIndex(object, "index", program.weights.size());

@@ -2,6 +2,8 @@
 
 #include "runtime/abi/KernelAbi.h"
 
+#include <algorithm>
+
 namespace gemma {
 
 static constexpr uint64_t maxBytes = uint64_t(INT64_MAX);
@@ -113,6 +115,16 @@ std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimit
       return std::nullopt;
     bytes = mulBytes(bytes, uint64_t(size));
   }
+  return bytes;
+}
+
+uint64_t ticketBytes(const Program &program) {
+  uint64_t bytes = 0;
+  for (const Variant &variant : program.variants)
+    for (const Launch &launch : variant.launches)
+      for (const LaunchArgument &argument : launch.arguments)
+        if (argument.kind == LaunchArgument::Kind::Tickets)
+          bytes = std::max(bytes, argument.bytes);
   return bytes;
 }
 

@@ -42,6 +42,9 @@ std::optional<uint64_t> rowsBytes(const LaunchArgument &buffer, const ProgramLim
 /// Bytes of an output with all the rows that the limits allow.
 std::optional<uint64_t> outputBytes(const OutputPlan &output, const ProgramLimits &limits);
 
+/// Bytes of the region of tickets: what the launch that has most of them needs.
+uint64_t ticketBytes(const Program &program);
+
 /// The arrays that the runtime fills before a step, all i32 (see program.input). Sizes is no
 /// argument of a launch: it is the step's GemmaSizes, which every kernel is given, where the device
 /// can read.

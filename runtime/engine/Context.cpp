@@ -77,6 +77,8 @@ Status Context::allocate() {
   scratchStride = *alignedBytes(scratchBytes);
   scratch = take(scratchStride * uint64_t(memoryPlan.threads), "scratch");
   arena = take(memoryPlan.activations, "activations");
+  tickets = take(ticketBytes(program), "tickets");
+  clearTickets();
   int64_t sequencePages = (memoryPlan.context + 15) / 16;
   for (const CachePlan &cache : program.caches) {
     uint64_t pageCount =
@@ -101,13 +103,19 @@ Status Context::allocate() {
   return {};
 }
 
+void Context::clearTickets() { std::memset(tickets, 0, size_t(memoryPlan.tickets)); }
+
 void *Context::address(const LaunchArgument &argument) const {
   using Kind = LaunchArgument::Kind;
   const Program &program = shared->program();
   const std::byte *base = nullptr;
   switch (argument.kind) {
   case Kind::Buffer:
+  case Kind::Workspace:
     base = arena;
+    break;
+  case Kind::Tickets:
+    base = tickets;
     break;
   case Kind::Weight:
     base = shared->weight(argument.index);

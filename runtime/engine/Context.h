@@ -157,6 +157,7 @@ private:
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
   Status runLaunches(size_t variant, const std::vector<uint64_t> &grids);
   void poisonMemory();
+  void clearTickets();
   int32_t *input(size_t index) const;
 
   std::shared_ptr<const Model> shared;
@@ -175,6 +176,7 @@ private:
 
   PageMemory memory; ///< everything below lies in it
   std::byte *arena = nullptr;
+  std::byte *tickets = nullptr; ///< zero between launches
   std::byte *scratch = nullptr; ///< of worker 0; the others follow
   uint64_t scratchStride = 0;
   std::vector<std::byte *> outputs;

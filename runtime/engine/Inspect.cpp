@@ -149,6 +149,11 @@ private:
     switch (argument.kind) {
     case Kind::Buffer:
       return "arena+" + std::to_string(argument.offset) + " " + rows(argument);
+    case Kind::Workspace:
+      return "workspace+" + std::to_string(argument.offset) + " " + std::to_string(argument.bytes) +
+             " bytes";
+    case Kind::Tickets:
+      return "tickets " + std::to_string(argument.bytes) + " bytes";
     case Kind::Weight:
       return "@" + program.weights[size_t(argument.index)].name + offset;
     case Kind::Cache:
@@ -203,15 +208,11 @@ json inspectJson(const Artifact &artifact) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"headerHash", file.headerHash}});
   json memory = json::object();
   if (Expected<MemoryPlan> plan = planMemory(artifact.program, {}))
-    memory = {{"weights", plan->weights},
-              {"slidingCache", plan->slidingCache},
-              {"globalCache", plan->globalCache},
-              {"activations", plan->activations},
-              {"scratch", plan->scratch},
-              {"outputs", plan->outputs},
-              {"inputs", plan->inputs},
-              {"tables", plan->tables},
-              {"total", plan->total()}};
+    memory = {{"weights", plan->weights},         {"slidingCache", plan->slidingCache},
+              {"globalCache", plan->globalCache}, {"activations", plan->activations},
+              {"tickets", plan->tickets},         {"scratch", plan->scratch},
+              {"outputs", plan->outputs},         {"inputs", plan->inputs},
+              {"tables", plan->tables},           {"total", plan->total()}};
   return {{"identity", artifact.identity},
           {"formatVersion", artifactFormatVersion},
           {"kernelAbiVersion", GEMMA_KERNEL_ABI_VERSION},

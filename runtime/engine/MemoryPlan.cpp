@@ -54,6 +54,7 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
   for (const Variant &variant : program.variants)
     plan.activations = std::max(plan.activations, variant.arenaBytes);
   plan.activations = alignedBytes(plan.activations).value_or(0);
+  fits &= addObjects(plan.tickets, ticketBytes(program));
   uint64_t scratch = 0;
   for (const KernelPlan &kernel : program.kernels)
     scratch = std::max(scratch, kernel.scratchBytes);
@@ -65,7 +66,7 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
         addObjects(plan.inputs, mulBytes(4, uint64_t(stepInputEntries(StepInput(input), program))));
   std::optional<uint64_t> total = 0;
   for (uint64_t part : {plan.weights, plan.slidingCache, plan.globalCache, plan.activations,
-                        plan.scratch, plan.outputs, plan.inputs, plan.tables})
+                        plan.tickets, plan.scratch, plan.outputs, plan.inputs, plan.tables})
     total = addBytes(total, part);
   if (!fits || !total)
     return badInput("memory plan: more than 63 bits of bytes");
@@ -89,6 +90,7 @@ std::string MemoryPlan::text() const {
                   std::to_string(context) + " positions of " + std::to_string(globalPositionBytes) +
                   " bytes");
   out += line("activations", activations);
+  out += line("tickets", tickets);
   out += line("scratch", scratch, std::to_string(threads) + " thread" + (threads == 1 ? "" : "s"));
   out += line("outputs", outputs);
   out += line("step inputs", inputs);

@@ -22,6 +22,7 @@ struct MemoryPlan {
   uint64_t slidingCache = 0; ///< rings of all sliding layers and sequences
   uint64_t globalCache = 0;  ///< pages of all global layers and sequences
   uint64_t activations = 0;  ///< the largest arena of the variants
+  uint64_t tickets = 0;      ///< counters of kernels whose blocks share work
   uint64_t scratch = 0;      ///< of all threads
   uint64_t outputs = 0;
   uint64_t inputs = 0;
@@ -36,7 +37,7 @@ struct MemoryPlan {
   uint64_t modelBytes() const { return weights + tables; }
   /// Of one Context.
   uint64_t contextBytes() const {
-    return slidingCache + globalCache + activations + scratch + outputs + inputs;
+    return slidingCache + globalCache + activations + tickets + scratch + outputs + inputs;
   }
   uint64_t total() const { return modelBytes() + contextBytes(); }
   /// A line a figure, in bytes and MiB.

@@ -176,8 +176,18 @@ private:
                                   const std::string &place) {
     ByteRange range{argument.kind, argument.index, argument.offset, 0};
     switch (argument.kind) {
-    case Kind::Buffer: {
+    case Kind::Tickets:
+      // A ticket a block at most, of which a launch has less than 2^31.
+      if (argument.bytes == 0 || argument.bytes % 4 != 0 || argument.bytes > uint64_t(1) << 33) {
+        fail(place + ".bytes", "expected a positive multiple of 4 up to 8 GiB, got " +
+                                   std::to_string(argument.bytes));
+        return std::nullopt;
+      }
+      return ByteRange{argument.kind, 0, 0, argument.bytes};
+    case Kind::Buffer:
+    case Kind::Workspace: {
       std::optional<uint64_t> end = addBytes(argument.offset, argument.bytes);
+      range.kind = Kind::Buffer; // both lie in the arena
       range.object = 0;
       range.end = end.value_or(0);
       if (!end || *end > variant.arenaBytes || argument.bytes == 0) {
@@ -190,6 +200,8 @@ private:
         fail(place + ".offset", "expected a multiple of 2, got " + std::to_string(argument.offset));
         return std::nullopt;
       }
+      if (argument.kind == Kind::Workspace)
+        return range;
       std::optional<uint64_t> rows = rowsBytes(argument, program.limits);
       if (!rows || *rows > argument.bytes) {
         fail(place, "expected rows apart and within " + std::to_string(argument.bytes) +

@@ -182,8 +182,10 @@ Expected<StepResult> Context::step(std::span<const StepRow> rows) {
   result.logitRows = sizes.logitRows;
   result.variant = *variant;
   fillInputs(rows, sizes, result);
-  if (Status status = runLaunches(*variant, grids); !status)
+  if (Status status = runLaunches(*variant, grids); !status) {
+    clearTickets(); // a launch that did not end may have left some
     return status;
+  }
   for (const StepRow &row : rows) {
     row.sequence->tokens += int64_t(row.tokens.size());
     row.sequence->highWater = std::max(row.sequence->highWater, row.sequence->tokens);

@@ -4,6 +4,7 @@
 // RUN: gemma-opt %s --gemma-make-variants="fusion=false" | FileCheck %s --check-prefix=UNFUSED
 // RUN: gemma-opt %s --gemma-make-variants="family=cuda max-batch=1" | FileCheck %s --check-prefix=CUDA
 // RUN: gemma-opt %s --gemma-make-variants="family=cuda max-batch=64" | FileCheck %s --check-prefix=CUDA64
+// RUN: gemma-opt %s --gemma-make-variants="family=cuda max-batch=64 deterministic=true" | FileCheck %s --check-prefix=SAME
 // RUN: not gemma-opt %s --gemma-make-variants="family=tpu" 2>&1 | FileCheck %s --check-prefix=FAMILY
 // RUN: not gemma-opt %S/Inputs/no-step.mlir --gemma-make-variants 2>&1 | FileCheck %s --check-prefix=NOSTEP
 
@@ -30,22 +31,36 @@
 // UNFUSED-NOT: func.func
 
 // Norm chains are launches of their own; projections compute tiles of tokens.
-// CUDA: func.func @step.decode_8
+// CUDA: func.func @step.decode_1(
 // CUDA-SAME: family = "cuda"
 // CUDA-SAME: hoist_rows = false
+// CUDA-SAME: split_work = true
 // CUDA-SAME: token_tile = 8
 // CUDA-NOT: @step.decode
 // CUDA: func.func @step.prefill
+// CUDA-SAME: split_work = false
 // CUDA-SAME: token_tile = 64
 
+// CUDA64: func.func @step.decode_1(
 // CUDA64: func.func @step.decode_8
 // CUDA64-SAME: max_tokens = 8
+// CUDA64-SAME: min_sequences = 2
 // CUDA64: func.func @step.decode_32
 // CUDA64-SAME: max_tokens = 32
 // CUDA64-SAME: token_tile = 32
 // CUDA64: func.func @step.decode(
 // CUDA64-SAME: max_tokens = 64
 // CUDA64: func.func @step.prefill
+
+// Nothing that a result could depend on differs between variants.
+// SAME-NOT: decode_1
+// SAME: func.func @step.decode_8
+// SAME-SAME: fuse_attention = false
+// SAME-SAME: split_work = false
+// SAME: func.func @step.decode_32
+// SAME: func.func @step.decode(
+// SAME: func.func @step.prefill
+// SAME-SAME: fuse_attention = false
 
 // FAMILY: error: expected family host or cuda, got tpu
 

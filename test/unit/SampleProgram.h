@@ -29,7 +29,7 @@ inline Program sampleProgram() {
                     {"c1", false, 1, 8, 0, 16, 0, ScalarType::F32, false}};
   program.tables = {{"sliding", 1.0e4, 4, 2, ScalarType::F32}};
   program.outputs = {{"logits", ScalarType::F32, {11}, 'R'}};
-  program.kernels = {{"k0", {{{Op::Size, 0}}}, 64, {0, 0, 1}, std::string(32, '0')},
+  program.kernels = {{"k0", {{{Op::Size, 0}}}, 64, {0, 0, 1, 2, 2}, std::string(32, '0')},
                      {"k1",
                       {{{Op::Size, 4}, {Op::Constant, 3}, {Op::CeilDiv, 0}}},
                       0,
@@ -38,6 +38,8 @@ inline Program sampleProgram() {
   LaunchArgument tokens{Kind::Input, 0, 0, -1, "tokens"};
   LaunchArgument embed{Kind::Weight, 0, 0, 0, ""};
   LaunchArgument hidden{Kind::Buffer, 64, 8 * 8 * 4, -1, "", ScalarType::F32, {8}, 8, 'T'};
+  LaunchArgument parts{Kind::Workspace, 64 + 8 * 8 * 4, 128, -1, ""};
+  LaunchArgument tickets{Kind::Tickets, 0, 16, -1, ""};
   LaunchArgument table{Kind::Table, 0, 0, 0, "cos_hi"};
   LaunchArgument cache{Kind::Cache, 0, 0, 1, "v"};
   LaunchArgument logits{Kind::Output, 0, 0, -1, "logits"};
@@ -46,9 +48,9 @@ inline Program sampleProgram() {
   variant.conditions = {
       {{{{Op::Constant, 8}, {Op::Size, 0}, {Op::Constant, -1}, {Op::Mul, 0}, {Op::Add, 0}}},
        false}};
-  variant.launches = {{0, {tokens, embed, hidden}, {"embed"}},
+  variant.launches = {{0, {tokens, embed, hidden, parts, tickets}, {"embed"}},
                       {1, {hidden, table, cache, logits}, {"layers[0].attn.core", "lm_head"}}};
-  variant.arenaBytes = 64 + 8 * 8 * 4;
+  variant.arenaBytes = 64 + 8 * 8 * 4 + 128;
   program.variants = {variant};
   return program;
 }

@@ -185,6 +185,7 @@ Status Compilation::runPhase(Phase phase) {
   phaseOptions.family = isForCuda(options) ? "cuda" : "host";
   phaseOptions.fusion = options.fusion;
   phaseOptions.kvSharing = options.kvSharing;
+  phaseOptions.deterministic = options.deterministic;
   phaseOptions.maxContext = options.maxContext;
   phaseOptions.maxBatch = options.maxBatch;
   phaseOptions.maxChunk = options.maxChunk;

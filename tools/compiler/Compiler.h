@@ -27,6 +27,9 @@ struct CompileOptions {
   /// Layers whose keys follow from their values store the values alone; nothing is shared without
   /// fusion, whose programs have every node of the spec, nor for CUDA devices.
   bool kvSharing = true;
+  /// A token's result is the same bits alone, in a batch and in chunks. The host's programs are so
+  /// anyway; those for CUDA devices give up sharing a tile's or a sequence's work between blocks.
+  bool deterministic = false;
   /// "host", or CUDA architectures and emulated ones: "sm_80", "emu-sm_80" (DeviceCode.h). One
   /// artifact has one program, so the host and CUDA devices do not go together.
   std::vector<std::string> targets = {"host"};

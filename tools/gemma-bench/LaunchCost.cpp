@@ -139,6 +139,9 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
     case LaunchArgument::Kind::Table:
     case LaunchArgument::Kind::Input:
       break; // a few bytes a token
+    case LaunchArgument::Kind::Workspace:
+    case LaunchArgument::Kind::Tickets:
+      break; // what blocks leave each other does not reach memory
     }
   }
   for (int64_t index : caches) {

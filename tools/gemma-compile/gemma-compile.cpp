@@ -298,6 +298,10 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--fusion", line->fusion, "on, or off: every node its own launch")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  app.add_flag(
+      "--deterministic", options.deterministic,
+      "a token's result is the same bits alone, in a batch and in chunks; slower decode on "
+      "CUDA devices, nothing new on the host, where it is always so");
   app.add_option("--kv-sharing", line->kvSharing,
                  "on, or off: keys are stored even where they follow from the values (default: on; "
                  "off with --fusion off)")

@@ -143,7 +143,7 @@ void NodeLog::afterLaunch(size_t variant, size_t launchIndex) {
       view.type = output->type;
       stride = view.rowElements = output->rowElements;
     } else {
-      continue; // a cache
+      continue; // a cache, or between the blocks of the launch
     }
     int part = parts[key]++;
     for (const NodeTensor &tensor :

@@ -79,3 +79,33 @@ kernel.func @head(%x: memref<?x192xbf16> {kernel.access = #kernel.access<read>},
   }
   kernel.return
 }
+
+// Runs of steps over tiles: parts of a tile in memory, a ticket between two fences, and the sums of the
+// last block from memory that others wrote.
+
+// CHECK-LABEL: .entry stream(
+// CHECK: st.global.v4.b32
+// CHECK: bar.sync
+// CHECK: fence.acq_rel.gpu
+// CHECK-NEXT: atom.global.inc.u32
+// CHECK-NEXT: fence.acq_rel.gpu
+// CHECK: bar.sync
+// CHECK: ld.global.v4.b32
+kernel.func @stream(%x: memref<?x256xbf16> {kernel.access = #kernel.access<read>},
+                    %w: memref<4x16x8x64xbf16> {kernel.access = #kernel.access<read>},
+                    %y: memref<?x128xbf16> {kernel.access = #kernel.access<write>},
+                    %p: memref<6x512xf32> {kernel.access = #kernel.access<readwrite>},
+                    %t: memref<3xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (3)>
+    attributes {launch = #kernel.launch<threads = 128, shared = 49152>} {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x256xbf16>) weight(%w : memref<4x16x8x64xbf16>)
+      out(%y : memref<?x128xbf16>) partials(%p : memref<6x512xf32>) tickets(%t : memref<3xi32>)
+      extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, segments = 3>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}

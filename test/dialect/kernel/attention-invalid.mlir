@@ -375,3 +375,69 @@ kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k
   }
   kernel.return
 }
+
+// -----
+
+// flash_c3
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+4 {{expected splits in [1, 128] and a positive run, got 0 and 1}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 16, ring = 2> accumulate f32 {gpu_tile = #kernel.flash<keys = 16, stages = 1, splits = 0>}
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c1: queries of every split
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}, %p: memref<?x2x3x2x20xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<2xi32> {kernel.access = #kernel.access<readwrite>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected q of 3 times the heads of out and its D}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      partials(%p : memref<?x2x3x2x20xf32>) tickets(%t : memref<2xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 16, ring = 2> accumulate f32 {gpu_tile = #kernel.flash<keys = 16, stages = 1, splits = 3>}
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c11: no memory for parts
+kernel.func @k(%q: memref<?x12x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected partials of f32 [?, 2, 3, 2, 20] and at least 2 tickets}}
+    kernel.attention block %j q(%q : memref<?x12x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 16, ring = 2> accumulate f32 {gpu_tile = #kernel.flash<keys = 16, stages = 1, splits = 3>}
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c11: several queries
+kernel.func @k(%q: memref<?x12x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}, %p: memref<?x2x3x2x20xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<2xi32> {kernel.access = #kernel.access<readwrite>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected query_tile 1 with splits, got 2}}
+    kernel.attention block %j q(%q : memref<?x12x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      partials(%p : memref<?x2x3x2x20xf32>) tickets(%t : memref<2xi32>)
+      query_tile 2 window 16 scale 1.0 paging <page = 16, ring = 2> accumulate f32 {gpu_tile = #kernel.flash<keys = 16, stages = 1, splits = 3>}
+  }
+  kernel.return
+}

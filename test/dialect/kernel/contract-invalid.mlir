@@ -226,3 +226,63 @@ kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w:
   }
   kernel.return
 }
+
+// -----
+
+// mma_c3
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+3 {{expected segments in [0, 65535], got -1}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, segments = -1>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c7: no memory for parts
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected partials of f32 [8, 512] and at least 4 tickets}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, segments = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c7: too few tickets
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>}, %p: memref<8x512xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<3xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected partials of f32 [8, 512] and at least 4 tickets}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) partials(%p : memref<8x512xf32>) tickets(%t : memref<3xi32>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, segments = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c7: nothing is shared
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>}, %p: memref<8x512xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<4xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected no partials and no tickets, as no two blocks share work}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) partials(%p : memref<8x512xf32>) tickets(%t : memref<4xi32>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}

@@ -70,3 +70,34 @@ kernel.func @top(%x: memref<?x512xf32> {kernel.access = #kernel.access<read>}, %
   }
   kernel.return
 }
+
+// Blocks that share tiles, and blocks that share a sequence's keys.
+kernel.func @shared(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>},
+                    %p: memref<8x512xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<4xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (4)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+      out(%y : memref<?x96xbf16>) partials(%p : memref<8x512xf32>) tickets(%t : memref<4xi32>)
+      extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, segments = 4>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+kernel.func @split(%q: memref<?x12x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>},
+                   %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+                   %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>},
+                   %p: memref<?x2x3x2x20xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<8xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (B * 6)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x12x16xf32>) k(%k : memref<?x2x16x16xbf16>)
+      v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      partials(%p : memref<?x2x3x2x20xf32>) tickets(%t : memref<8xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 16, ring = 2> accumulate f32
+      {gpu_tile = #kernel.flash<keys = 16, stages = 1, splits = 3, run = 2>}
+  }
+  kernel.return
+}

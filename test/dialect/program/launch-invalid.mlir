@@ -330,3 +330,25 @@ program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0
   // expected-error @+1 {{expected argument 1, which is written, to share no memory with argument 0}}
   program.launch @k(%a, %c) : memref<?x96xf32>, memref<?x96xf32>
 }
+
+// -----
+
+// tickets_c1
+program.variant @v target "cuda" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  // expected-error @+1 {{expected memory of rank 1 and static size, got 'memref<?xi32>'}}
+  %0 = program.tickets : memref<?xi32>
+}
+
+// -----
+
+// launch_c4: all tickets begin at the same place
+kernel.func @k(%t: memref<4xi32> {kernel.access = #kernel.access<readwrite>}, %u: memref<8xi32> {kernel.access = #kernel.access<readwrite>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.return
+}
+program.variant @v target "cuda" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  %0 = program.tickets : memref<4xi32>
+  %1 = program.tickets : memref<8xi32>
+  // expected-error @+1 {{expected argument 0, which is written, to share no memory with argument 1}}
+  program.launch @k(%0, %1) : memref<4xi32>, memref<8xi32>
+}

@@ -21,6 +21,7 @@ program.variant @all target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >=
   %x = program.buffer extent "T" offset 128 : memref<?x96xf32>
   %y = program.buffer extent "T" : memref<?x96xf32>
   %fixed = program.buffer : memref<4x96xf32>
+  %parts = program.buffer workspace offset 64 : memref<4x96xf32>
   %w = program.ref @norm : memref<96xf32>
   %k = program.ref @c3 lane "k" : memref<?x2x16x16xbf16>
   %v = program.ref @c3 lane "v" : memref<?x2x16x16xbf16>
@@ -43,4 +44,9 @@ program.variant @rest target "host" when affine_set<()[T, B, Q, S, R] : (T >= 0)
   %keys = program.ref @c4 lane "k" : memref<?x8x256x16xbf16>
   %qkv = program.buffer extent "T" : memref<?x8192xf32>
   %k = program.view %qkv at 4096 : memref<?x8192xf32> to memref<?x8x256xf32, strided<[8192, 256, 1]>>
+}
+
+// Counters that blocks of a launch share.
+program.variant @shared target "cuda" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0)> {
+  %0 = program.tickets : memref<264xi32>
 }
