@@ -15,8 +15,7 @@
 //
 // Only pages with a visible key are read. Keys that no row of the block sees have probability 0 and
 // zeros for V, whatever their memory holds.
-#include "codegen/gpu/AttentionQueries.h"
-#include "codegen/gpu/KeysOfValues.h"
+#include "codegen/gpu/AttentionSoftmax.h"
 #include "codegen/gpu/Lowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,80 +25,30 @@ using namespace mlir;
 namespace gemma::codegen::cuda {
 namespace {
 
-constexpr int64_t page = 16; ///< one step of mma in keys
-constexpr double log2e = 1.4426950408889634;
-
-class AttentionLowering : AttentionQueries {
+class AttentionLowering : AttentionSoftmax {
 public:
-  AttentionLowering(GpuBuilder &b, kernel::AttentionOp op)
-      : AttentionQueries(b, op), q(b.viewOf(op, op.getQ())), values(b.viewOf(op, op.getVCache())),
-        out(b.viewOf(op, op.getOut())) {
-    if (op.getKCache())
-      keys = b.viewOf(op, op.getKCache());
-  }
+  AttentionLowering(GpuBuilder &b, kernel::AttentionOp op) : AttentionSoftmax(b, op) {}
 
   void run() {
     if (!check())
       return;
-    int64_t start = b.mark();
-    queryTile = SharedTile::create(b, rows, headDim * 2, 1);
-    valueRing = SharedTile::create(b, tileKeys, headDim * 2, stages);
-    if (op.getKCache())
-      keyRing = SharedTile::create(b, tileKeys / page * headDim, page * 2, stages);
-    else
-      computedKeys.emplace(b, op, tileKeys);
+    assignThreads();
+    assignColumns();
+    allocate();
     if (b.failed)
       return;
-    probabilities = SharedTile::create(b, rows, tileKeys * 2, 1);
-    scores = b.shared({rows, tileKeys + 4}, b.getF32Type());
-    factors = b.shared({rows}, b.getF32Type());
-    b.release(start);
-
     findQueries(b.values.lookup(op.getBlock()));
     b.when(b.less(b.index(0), queries), [&] { emitTile(); });
   }
 
 private:
-  bool check() {
-    if (!op.getGpuTile()) {
-      b.fail(op, "has no gpu_tile");
-      return false;
-    }
-    tileKeys = op.getGpuTile()->getKeys();
-    stages = op.getGpuTile()->getStages();
-    kvHeads = values.dim(1);
-    headDim = values.dim(3);
-    group = q.dim(1) / kvHeads;
-    rows = llvm::alignTo(static_cast<uint64_t>(op.getQueryTile()) * group, 16);
-    auto isFloat = [](const View &view) {
-      return view.element().isBF16() || view.element().isF32();
-    };
-    if (!isFloat(q) || !isFloat(out) || !values.element().isBF16() || !op.getAccumulate().isF32()) {
-      b.fail(op, "expected bf16 caches, bf16 or f32 q and out, and f32 sums");
-      return false;
-    }
-    if (op.getPaging().getPage() != page || headDim % 16 != 0) {
-      b.fail(op, "expected pages of 16 keys and heads of a multiple of 16, got " +
-                     Twine(op.getPaging().getPage()) + " and " + Twine(headDim));
-      return false;
-    }
-    if (rows > b.threads) {
-      b.fail(op, "expected a thread a row at least, got " + Twine(rows) + " rows of query_tile " +
-                     Twine(op.getQueryTile()) + " by " + Twine(group) + " heads");
-      return false;
-    }
+  void assignColumns() {
     mTiles = rows / 16;
     // The columns of a head in pieces of 8, the same number a warp.
     int64_t pieces = headDim / 8;
     nTiles = llvm::divideCeil(pieces, b.warps());
     while (pieces % nTiles != 0)
       ++nTiles;
-    // As many threads a row as there are, each with pairs of keys.
-    threadsOfRow = 1;
-    while (2 * threadsOfRow * rows <= b.threads &&
-           2 * threadsOfRow <= std::min<int64_t>(32, tileKeys / 2))
-      threadsOfRow *= 2;
-    return true;
   }
 
   void emitTile() {
@@ -116,72 +65,11 @@ private:
     emitLoop(firstTile);
   }
 
-  //===--- global memory -> shared memory ---===//
-
-  /// Copies a tile of K or V to its slot of the ring, as a group of copies; nothing beyond the end.
-  void copyTile(Value number, Value ringSlot, bool isKeys) {
-    b.when(b.less(number, endTile), [&] {
-      Value firstPage = b.mul(number, tileKeys / page);
-      b.loop(b.index(0), b.index(tileKeys / page), b.index(1), [&](Value i) {
-        Value pageNumber = b.add(firstPage, i);
-        // Pages in which nothing is visible are not looked up.
-        Value lowest = b.floorDiv(firstKey, page), highest = b.floorDiv(lastKey, page);
-        Value there = b.both(b.notLess(pageNumber, lowest), b.notLess(highest, pageNumber));
-        Value physical = physicalPage(b.minimum(b.maximum(pageNumber, lowest), highest));
-        if (isKeys)
-          copyKeys(physical, there, b.add(b.mul(ringSlot, tileKeys / page), i));
-        else
-          copyValues(physical, b.mul(pageNumber, page),
-                     b.add(b.mul(ringSlot, tileKeys), b.mul(i, page)));
-      });
-    });
-    b.commitCopies();
-  }
-
-  void copyKeys(Value physical, Value there, Value ringPage) {
-    Value bytes = b.select(there, b.index(chunkBytes), b.index(0));
-    b.forShare(headDim * 2, [&](Value chunk) {
-      Value d = b.floorDiv(chunk, 2), half = b.mod(chunk, 2);
-      Value from = b.pointer(keys, {physical, kvHead, d, b.mul(half, 8)});
-      Value at = keyRing.pointer(b, b.add(b.mul(ringPage, headDim), d), half);
-      b.copyAsync(at, from, bytes);
-    });
-  }
-
-  void copyValues(Value physical, Value firstPosition, Value ringRow) {
-    int64_t chunks = headDim / 8;
-    b.forShare(page * chunks, [&](Value chunk) {
-      Value key = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
-      Value position = b.add(firstPosition, key);
-      Value visible = b.both(b.notLess(position, firstKey), b.notLess(lastKey, position));
-      Value bytes = b.select(visible, b.index(chunkBytes), b.index(0));
-      Value from = b.pointer(values, {physical, kvHead, key, b.mul(c, 8)});
-      Value at = valueRing.pointer(b, b.add(ringRow, key), c);
-      b.copyAsync(at, from, bytes);
-    });
-  }
-
-  /// Q as bf16; rows of padding are zero.
-  void loadQueries() {
-    int64_t chunks = headDim / 8;
-    b.loop(b.thread, b.index(rows * chunks), b.index(b.threads), [&](Value chunk) {
-      Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
-      Value zero = b.constant(b.vec(b.getBF16Type(), 8), 0.0);
-      Value loaded = b.choose(b.less(row, validRows), zero, [&] {
-                        auto [token, head] = queryOf(row);
-                        Value part = b.loadVector(q, {token, head, b.mul(c, 8)}, 8, b.getF32Type(),
-                                                  chunkBytes);
-                        return SmallVector<Value>{b.round(part, b.getBF16Type())};
-                      }).front();
-      b.storeAt(queryTile.pointer(b, row, c), loaded, chunkBytes);
-    });
-  }
-
   //===--- the loop over tiles of keys ---===//
 
   void emitLoop(Value firstTile) {
     Value warpColumns = b.mul(b.warp, nTiles * 8);
-    Value row = b.minimum(b.floorDiv(b.thread, threadsOfRow), b.index(rows - 1));
+    findRow();
 
     SmallVector<Value> state(static_cast<size_t>(mTiles * nTiles * 4), b.f32(0.0));
     state.append({b.f32(-INFINITY), b.f32(0.0), b.index(0)}); // maximum, sum, slot of the rings
@@ -202,7 +90,7 @@ private:
       b.barrier(); // all scores are there, and nobody reads K's slot
       if (!computedKeys)
         copyTile(ahead, ringSlot, /*isKeys=*/true);
-      emitSoftmax(row, b.mul(number, tileKeys), maximum, sum);
+      emitSoftmax(b.mul(number, tileKeys), maximum, sum);
       if (!computedKeys)
         b.waitCopies(pending);
       b.barrier(); // P, the factors and V are there
@@ -216,7 +104,7 @@ private:
     b.waitCopies(0);
     Value sum = state[state.size() - 2];
     state.truncate(state.size() - 3);
-    storeOutputs(row, sum, warpColumns, state);
+    storeOutputs(sum, warpColumns, state);
   }
 
   /// Scores of pieces of 16 rows by 16 keys, in turn to the warps.
@@ -272,69 +160,6 @@ private:
         Value to = b.pointer(scores, {b.add(laneRow, 8 * half), b.add(column, 8 * n)});
         b.storeAt(to, two, 8);
       }
-  }
-
-  /// P = 2^(score·log2 e − new maximum), exactly 0 where a key is not visible; updates the row's
-  /// maximum and sum, which all threads of the row hold.
-  void emitSoftmax(Value row, Value firstKeyOfTile, Value &maximum, Value &sum) {
-    Type f32 = b.getF32Type();
-    Value member = b.mod(b.thread, threadsOfRow);
-    Value position = b.add(firstPosition, b.floorDiv(row, group));
-    Value lowest = firstVisible(position);
-    // A row of padding sees nothing.
-    lowest = b.select(b.less(row, validRows), lowest, b.index(INT32_MAX));
-    double scale = op.getScale().convertToDouble() * log2e;
-
-    int64_t pairs = tileKeys / 2 / threadsOfRow;
-    SmallVector<Value> columns, masked, visible;
-    Value highest = maximum;
-    for (int64_t i = 0; i < pairs; ++i) {
-      Value column = b.mul(b.add(member, i * threadsOfRow), 2);
-      Value two = b.loadAt(b.pointer(scores, {row, column}), b.vec(f32, 2), 8);
-      columns.push_back(column);
-      for (int64_t j = 0; j < 2; ++j) {
-        Value key = b.add(firstKeyOfTile, b.add(column, j));
-        visible.push_back(b.both(b.notLess(key, lowest), b.notLess(position, key)));
-        Value score = arith::MulFOp::create(b, b.extract(two, j), b.f32(scale));
-        masked.push_back(b.select(visible.back(), score, b.f32(-INFINITY)));
-        highest = b.combine(kernel::Reduction::Max, highest, masked.back());
-      }
-    }
-    highest = b.reduceGroup(kernel::Reduction::Max, highest, threadsOfRow);
-    // A row that has seen nothing yet: any finite number will do.
-    Value nothing = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, highest, b.f32(-INFINITY));
-    Value base = b.select(nothing, b.f32(0.0), highest);
-    Value factor = b.exp2(arith::SubFOp::create(b, maximum, base));
-    Value total = b.f32(0.0);
-    Value isMine = b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows));
-    bool allMine = threadsOfRow * rows == b.threads;
-    for (int64_t i = 0; i < pairs; ++i) {
-      SmallVector<Value> two;
-      for (int64_t j = 0; j < 2; ++j) {
-        Value p = b.exp2(arith::SubFOp::create(b, masked[2 * i + j], base));
-        p = b.select(visible[2 * i + j], p, b.f32(0.0));
-        two.push_back(b.round(p, b.getBF16Type()));
-        // What is divided by is the sum of what is multiplied with.
-        total = b.combine(kernel::Reduction::Add, total, b.widen(two.back(), f32));
-      }
-      auto store = [&] {
-        Value at = probabilities.elementPointer(b, row, columns[i]);
-        b.storeAt(at, b.fromElements(two), 4);
-      };
-      allMine ? store() : b.when(isMine, store);
-    }
-    total = b.reduceGroup(kernel::Reduction::Add, total, threadsOfRow);
-    sum = b.combine(kernel::Reduction::Add, arith::MulFOp::create(b, sum, factor), total);
-    maximum = highest;
-    storeOfRow(row, factor);
-  }
-
-  /// One thread of the row writes its factor.
-  void storeOfRow(Value row, Value factor) {
-    Value first = b.equal(b.mod(b.thread, threadsOfRow), b.index(0));
-    if (threadsOfRow * rows != b.threads)
-      first = b.both(first, b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows)));
-    b.when(first, [&] { b.storeScalar(factors, row, factor); });
   }
 
   /// Whether this warp has columns of the head; null if all have.
@@ -402,10 +227,10 @@ private:
 
   //===--- results ---===//
 
-  void storeOutputs(Value row, Value sum, Value warpColumns, SmallVector<Value> &sums) {
+  void storeOutputs(Value sum, Value warpColumns, SmallVector<Value> &sums) {
     Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, sum, b.f32(0.0));
     Value inverse = arith::DivFOp::create(b, b.f32(1.0), b.select(positive, sum, b.f32(1.0)));
-    storeOfRow(row, inverse);
+    storeFactor(inverse);
     b.barrier();
     scaleSums(sums);
     auto store = [&] {
@@ -423,43 +248,11 @@ private:
       b.when(active, store);
     else
       store();
-    if (!out.element().isBF16())
-      return;
-    b.barrier();
-    int64_t chunks = headDim / 8;
-    b.loop(b.thread, b.mul(validRows, chunks), b.index(b.threads), [&](Value chunk) {
-      Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
-      auto [token, head] = queryOf(row);
-      Value at = queryTile.pointer(b, row, c);
-      Value part = b.loadAt(at, b.vec(b.getBF16Type(), 8), chunkBytes);
-      b.storeAt(b.pointer(out, {token, head, b.mul(c, 8)}), part, chunkBytes);
-    });
+    storeRows();
   }
 
-  /// Two neighbouring columns of a row: to where the queries were, to be stored 16 bytes at a time;
-  /// f32 directly.
-  void storePair(Value row, Value column, Value two) {
-    if (out.element().isBF16()) {
-      Value at = queryTile.elementPointer(b, row, column);
-      b.storeAt(at, b.round(two, b.getBF16Type()), 4);
-      return;
-    }
-    b.when(b.less(row, validRows), [&] {
-      auto [token, head] = queryOf(row);
-      b.storeAt(b.pointer(out, {token, head, column}), two, 8);
-    });
-  }
-
-  View q, keys, values, out;
-  int64_t tileKeys = 0, stages = 0, headDim = 0;
-  int64_t rows = 0;         ///< (query, head) pairs of a block, a multiple of 16
-  int64_t mTiles = 0;       ///< pieces of 16 rows
-  int64_t nTiles = 0;       ///< pieces of 8 columns of the head that a warp has
-  int64_t threadsOfRow = 0; ///< that compute a row's softmax
-  SharedTile queryTile, keyRing, valueRing, probabilities;
-  std::optional<KeysOfValues> computedKeys; ///< where the cache stores values alone
-  View scores, factors;
-  Value endTile;
+  int64_t mTiles = 0; ///< pieces of 16 rows
+  int64_t nTiles = 0; ///< pieces of 8 columns of the head that a warp has
 };
 
 } // namespace
