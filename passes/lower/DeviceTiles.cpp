@@ -40,6 +40,8 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
     segments = segmentsOf(tiles, kBlocks);
     if (rows == 64 && !segments && tiles <= kMultiprocessors)
       stages = 8; // one block a multiprocessor: all that is on its way is its own
+    if (!segments) // a ring that goes on over tiles is never too long
+      stages = std::clamp<int64_t>(kBlocks, 2, stages);
   }
   auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments);
   return {tile, threads};
