@@ -6,7 +6,8 @@ namespace gemma::codegen::cuda {
 
 void AttentionQueries::findQueries(Value block) {
   kvHead = b.mod(block, kvHeads);
-  Value number = b.floorDiv(block, kvHeads);
+  split = b.mod(b.floorDiv(block, kvHeads), splits);
+  Value number = b.floorDiv(block, kvHeads * splits);
   int64_t length = op.getQueryTile();
   Value zero = b.index(0), sequences = b.sizes[1];
   // Every sequence has new tokens: if the n-th one's first is token n, each before it has one,

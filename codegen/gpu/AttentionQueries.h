@@ -12,9 +12,9 @@ protected:
   using Value = mlir::Value;
 
   AttentionQueries(GpuBuilder &b, kernel::AttentionOp op)
-      : b(b), op(op), rowStarts(b.viewOf(op, op.getRowStarts())),
-        seqLens(b.viewOf(op, op.getSeqLens())), slots(b.viewOf(op, op.getSlots())),
-        pageTable(b.viewOf(op, op.getPageTable())) {}
+      : b(b), op(op), splits(op.getGpuTile() ? op.getGpuTile()->getSplits() : 1),
+        rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())),
+        slots(b.viewOf(op, op.getSlots())), pageTable(b.viewOf(op, op.getPageTable())) {}
 
   /// Sets kvHead and the queries of block `block`; `queries` is 0 for a surplus block.
   void findQueries(Value block);
@@ -31,7 +31,8 @@ protected:
   GpuBuilder &b;
   kernel::AttentionOp op;
   int64_t kvHeads = 0, group = 0; ///< query heads of a KV head
-  Value kvHead;
+  int64_t splits;                 ///< blocks that share the keys of a tile of queries
+  Value kvHead, split, sequence;
   Value queries;           ///< how many
   Value validRows;         ///< rows that are not padding
   Value firstPosition;     ///< of the first query, in its sequence
@@ -39,7 +40,7 @@ protected:
 
 private:
   View rowStarts, seqLens, slots, pageTable;
-  Value sequence, slot, firstQuery;
+  Value slot, firstQuery;
 };
 
 } // namespace gemma::codegen::cuda

@@ -74,10 +74,14 @@ void AttentionSoftmax::emitSoftmax(Value firstKeyOfTile, Value &maximum, Value &
 }
 
 void AttentionSoftmax::storeFactor(Value factor) {
+  whenFirstOfRow([&](Value row) { b.storeScalar(factors, row, factor); });
+}
+
+void AttentionSoftmax::whenFirstOfRow(function_ref<void(Value)> body) {
   Value first = b.equal(b.mod(b.thread, threadsOfRow), b.index(0));
   if (threadsOfRow * rows != b.threads)
     first = b.both(first, b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows)));
-  b.when(first, [&] { b.storeScalar(factors, row, factor); });
+  b.when(first, [&] { body(row); });
 }
 
 } // namespace gemma::codegen::cuda

@@ -22,6 +22,8 @@ protected:
   void emitSoftmax(Value firstKeyOfTile, Value &maximum, Value &sum);
   /// One thread of the row writes its factor.
   void storeFactor(Value factor);
+  /// In one thread of each row, with the row.
+  void whenFirstOfRow(llvm::function_ref<void(Value)> body);
 
 private:
   int64_t threadsOfRow = 0;

@@ -20,7 +20,7 @@ bool AttentionTiles::check() {
   stages = op.getGpuTile()->getStages();
   kvHeads = values.dim(1);
   headDim = values.dim(3);
-  group = q.dim(1) / kvHeads;
+  group = out.dim(1) / kvHeads;
   rows = llvm::alignTo(static_cast<uint64_t>(op.getQueryTile()) * group, 16);
   auto isFloat = [](const View &view) { return view.element().isBF16() || view.element().isF32(); };
   if (!isFloat(q) || !isFloat(out) || !values.element().isBF16() || !op.getAccumulate().isF32()) {
@@ -104,6 +104,7 @@ void AttentionTiles::loadQueries() {
     Value loaded =
         b.choose(b.less(row, validRows), zero, [&] {
            auto [token, head] = queryOf(row);
+           head = b.add(head, b.mul(split, out.dim(1))); // this split's copy
            Value part = b.loadVector(q, {token, head, b.mul(c, 8)}, 8, b.getF32Type(), chunkBytes);
            return SmallVector<Value>{b.round(part, b.getBF16Type())};
          }).front();

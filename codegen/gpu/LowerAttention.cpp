@@ -13,9 +13,12 @@
 //
 // Where the cache stores values alone, a step before 1 makes a tile of keys from the tile of V.
 //
+// With splits a block has a run of tiles only, and the last block of a sequence and KV head
+// combines.
+//
 // Only pages with a visible key are read. Keys that no row of the block sees have probability 0 and
 // zeros for V, whatever their memory holds.
-#include "codegen/gpu/AttentionSoftmax.h"
+#include "codegen/gpu/AttentionSplits.h"
 #include "codegen/gpu/Lowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,9 +28,9 @@ using namespace mlir;
 namespace gemma::codegen::cuda {
 namespace {
 
-class AttentionLowering : AttentionSoftmax {
+class AttentionLowering : AttentionSplits {
 public:
-  AttentionLowering(GpuBuilder &b, kernel::AttentionOp op) : AttentionSoftmax(b, op) {}
+  AttentionLowering(GpuBuilder &b, kernel::AttentionOp op) : AttentionSplits(b, op) {}
 
   void run() {
     if (!check())
@@ -35,6 +38,7 @@ public:
     assignThreads();
     assignColumns();
     allocate();
+    allocateForSplits();
     if (b.failed)
       return;
     findQueries(b.values.lookup(op.getBlock()));
@@ -55,7 +59,14 @@ private:
     findKeys();
     Value firstTile = b.floorDiv(firstKey, tileKeys);
     endTile = b.add(b.floorDiv(lastKey, tileKeys), 1);
+    findRun(firstTile);
+    if (splits == 1)
+      emitRun(firstTile);
+    else
+      b.when(b.less(firstTile, endTile), [&] { emitRun(firstTile); });
+  }
 
+  void emitRun(Value firstTile) {
     for (int64_t s = 0; s < stages; ++s) {
       if (!computedKeys)
         copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/true);
@@ -102,9 +113,18 @@ private:
       return next;
     });
     b.waitCopies(0);
-    Value sum = state[state.size() - 2];
+    Value maximum = state[state.size() - 3], sum = state[state.size() - 2];
     state.truncate(state.size() - 3);
-    storeOutputs(sum, warpColumns, state);
+    if (splits == 1) {
+      storeOutputs(sum, warpColumns, state);
+      return;
+    }
+    b.when(isShared(), [&] {
+      forPairs(warpColumns, state,
+               [&](Value row, Value column, Value two) { leavePair(row, column, two); });
+      combine(maximum, sum);
+    });
+    b.when(b.negate(isShared()), [&] { storeOutputs(sum, warpColumns, state); });
   }
 
   /// Scores of pieces of 16 rows by 16 keys, in turn to the warps.
@@ -233,22 +253,30 @@ private:
     storeFactor(inverse);
     b.barrier();
     scaleSums(sums);
-    auto store = [&] {
+    forPairs(warpColumns, sums,
+             [&](Value row, Value column, Value two) { storePair(row, column, two); });
+    storeRows();
+  }
+
+  /// Calls `body` for every two sums of this thread that lie side by side, with their row and
+  /// column.
+  void forPairs(Value warpColumns, ArrayRef<Value> sums,
+                function_ref<void(Value, Value, Value)> body) {
+    auto all = [&] {
       Value laneRow = b.floorDiv(b.lane, 4);
       Value laneColumn = b.add(warpColumns, b.mul(b.mod(b.lane, 4), 2));
       for (int64_t m = 0; m < mTiles; ++m)
         for (int64_t n = 0; n < nTiles; ++n)
           for (int64_t half = 0; half < 2; ++half) {
             const Value *c = sums.data() + (m * nTiles + n) * 4 + 2 * half;
-            storePair(b.add(laneRow, 16 * m + 8 * half), b.add(laneColumn, 8 * n),
-                      b.fromElements({c[0], c[1]}));
+            body(b.add(laneRow, 16 * m + 8 * half), b.add(laneColumn, 8 * n),
+                 b.fromElements({c[0], c[1]}));
           }
     };
     if (Value active = hasColumns())
-      b.when(active, store);
+      b.when(active, all);
     else
-      store();
-    storeRows();
+      all();
   }
 
   int64_t mTiles = 0; ///< pieces of 16 rows
@@ -257,10 +285,6 @@ private:
 
 } // namespace
 
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) {
-  if (op.getPartials())
-    return b.fail(op, "has splits, which are not lowered");
-  AttentionLowering(b, op).run();
-}
+void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
 
 } // namespace gemma::codegen::cuda

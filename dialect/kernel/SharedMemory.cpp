@@ -36,7 +36,8 @@ int64_t sharedBytes(ContractOp op) {
 }
 
 /// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with 16
-/// bytes between rows, a factor a row; with splits a word for all threads.
+/// bytes between rows, a factor a row; then in their place, with splits, a word for all threads and
+/// a factor a row and split.
 int64_t sharedBytes(AttentionOp op) {
   if (!op.getGpuTile())
     return 0;
@@ -47,10 +48,11 @@ int64_t sharedBytes(AttentionOp op) {
   auto rows = static_cast<int64_t>(
       llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
   int64_t keyTiles = op.getKCache() ? stages : 1;
-  return aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) +
-         aligned(keyTiles * keys * dim * 2) + aligned(rows * keys * 2) +
-         aligned(rows * (keys + 4) * 4) + aligned(rows * 4) +
-         (op.getGpuTile()->getSplits() > 1 ? aligned(4) : 0);
+  int64_t combining = aligned(4) + aligned(group * op.getGpuTile()->getSplits() * 4);
+  int64_t tiles = aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) +
+                  aligned(keyTiles * keys * dim * 2) + aligned(rows * keys * 2) +
+                  aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
+  return op.getGpuTile()->getSplits() > 1 ? std::max(tiles, combining) : tiles;
 }
 
 int64_t sharedBytes(TopKOp) { return aligned(32 * 8); }

@@ -174,6 +174,20 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   return success();
 }
 
+llvm::SmallPtrSet<Operation *, 8> GroupLowering::queryNodes(ir::GqaOp gqa) {
+  llvm::SmallPtrSet<Operation *, 8> nodes;
+  SmallVector<Value> open = {gqa.getQ()};
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || op->getBlock() != gqa->getBlock() || !nodes.insert(op).second)
+      continue;
+    if (llvm::any_of(op->getResults(), [&](Value result) { return isYielded(result); }))
+      return {};
+    llvm::append_range(open, op->getOperands());
+  }
+  return nodes;
+}
+
 LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   Location loc = gqa.getLoc();
   auto type = cast<RankedTensorType>(gqa.getQ().getType());
@@ -181,12 +195,19 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   groupHeads = type.getDimSize(1) / kvHeads;
   blocks = Blocks::Head;
   block = assembler.enterGrid(loc);
+  llvm::SmallPtrSet<Operation *, 8> makeQueries;
+  if (!onHost())
+    makeQueries = queryNodes(gqa);
+  if (!makeQueries.empty())
+    splits = attentionSplits(plan, kvHeads, gqa.getWindow().value_or(0), memory.limits.maxContext);
   SmallVector<Operation *> ops;
   for (Operation &op : group.getBody().front().without_terminator()) {
     ops.push_back(&op);
+    ofQueries = splits > 1 && makeQueries.contains(&op);
     if (&op != gqa && failed(lowerRowNode(&op)))
       return failure();
   }
+  ofQueries = false;
 
   StringRef symbol = gqa.getCache().getType().getSymbol().getValue();
   auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
@@ -214,13 +235,22 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     batch.push_back(assembler.argument(memory.input(name), kernel::Access::Read));
   int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
   OpBuilder &b = assembler.builder();
+  Value partials, tickets;
+  if (splits > 1) {
+    int64_t width = type.getDimSize(2) + 4;
+    auto parts =
+        MemRefType::get({ShapedType::kDynamic, kvHeads, splits, groupHeads, width}, b.getF32Type());
+    partials = assembler.argument(memory.workspace(loc, parts), kernel::Access::ReadWrite);
+    tickets =
+        assembler.argument(memory.tickets(plan.maxSequences * kvHeads), kernel::Access::ReadWrite);
+  }
   auto op = kernel::AttentionOp::create(
-      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3], Value(),
-      Value(), keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
+      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3],
+      partials, tickets, keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
       TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
-  if (!onHost() && failed(setAttentionTile(op, /*splits=*/1)))
+  if (!onHost() && failed(setAttentionTile(op, splits)))
     return gqa.emitOpError() << "needs more than " << kSharedLimit
                              << " bytes of shared memory for 16 keys";
   queryTile = op.getQueryTile();
@@ -228,7 +258,8 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
                      size(expressions, kernel::Extent::B);
   if (plan.fuseAttention) // every row has one new token
     tiles = size(expressions, kernel::Extent::B);
-  launch(assembler.finish(memory.module, nodeNames({gqa}), AffineMap::get(0, 5, tiles * kvHeads),
+  launch(assembler.finish(memory.module, nodeNames({gqa}),
+                          AffineMap::get(0, 5, tiles * kvHeads * splits),
                           onHost() ? 0 : kThreadsOfAttention));
   return success();
 }
@@ -269,8 +300,13 @@ Place GroupLowering::placeOf(Value tensor) {
   Value source = memory.tensors.lookup(view.root).memory;
   assert(source && "a tensor that no group and no argument gives");
   int64_t rank = cast<MemRefType>(source.getType()).getRank();
-  return {assembler.argument(source, kernel::Access::Read),
-          rowIndices(expressions, t, type, rank, view.offset)};
+  SmallVector<AffineExpr> indices = rowIndices(expressions, t, type, rank, view.offset);
+  if (ofQueries && type.getRank() == 3) // every split reads the same
+    for (AffineExpr &index : indices) {
+      AffineExpr h = expressions.getAffineDimExpr(1);
+      index = index.replace(h, h % type.getDimSize(1));
+    }
+  return {assembler.argument(source, kernel::Access::Read), indices};
 }
 
 bool GroupLowering::isYielded(Value result) {
@@ -316,7 +352,13 @@ Place GroupLowering::resultPlace(Value result) {
     place.memory =
         assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
   } else if (blocks == Blocks::Head) { // rows of other heads belong to other blocks
-    Value buffer = memory.buffer(result.getLoc(), storageType(result), extentOf(result));
+    MemRefType stored = storageType(result);
+    if (ofQueries) {
+      SmallVector<int64_t> shape(stored.getShape());
+      shape[1] *= splits;
+      stored = stored.clone(shape);
+    }
+    Value buffer = memory.buffer(result.getLoc(), stored, extentOf(result));
     place.memory = assembler.argument(buffer, kernel::Access::Write);
   } else {
     SmallVector<int64_t> shape(type.getShape());
@@ -340,9 +382,14 @@ RowDomain GroupLowering::domain(Value tensor) {
   AffineExpr j = b.getAffineDimExpr(0);
   if (blocks == Blocks::Row)
     return {block, AffineMap::get(1, 5, {j, j + 1, zero, all}, context), extent};
-  int64_t each = heads == kvHeads ? 1 : groupHeads;
-  AffineExpr row = j.floorDiv(kvHeads), head = (j % kvHeads) * each;
-  return {block, AffineMap::get(1, 5, {row, row + 1, head, head + each}, context), extent};
+  int64_t each = heads == kvHeads && !ofQueries ? 1 : groupHeads;
+  AffineExpr row = j.floorDiv(kvHeads * splits), head = (j % kvHeads) * each;
+  AffineExpr split = j.floorDiv(kvHeads) % splits, count = b.getAffineConstantExpr(1);
+  if (ofQueries) // a copy a split
+    head = split * heads + head;
+  else if (splits > 1) // the last split alone, which has the newest key
+    count = (split + 1).floorDiv(splits);
+  return {block, AffineMap::get(1, 5, {row, row + count, head, head + each}, context), extent};
 }
 
 //===----------------------------------------------------------------------===//

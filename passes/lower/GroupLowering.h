@@ -61,6 +61,8 @@ private:
   mlir::LogicalResult lowerRowsGroup();
   mlir::LogicalResult lowerContraction(mlir::Operation *contraction);
   mlir::LogicalResult lowerAttention(ir::GqaOp gqa);
+  /// The nodes of the group that the queries come from; none if not all are made for it alone.
+  llvm::SmallPtrSet<mlir::Operation *, 8> queryNodes(ir::GqaOp gqa);
   /// One row node -> one kernel.rows.
   mlir::LogicalResult lowerRowNode(mlir::Operation *op);
   void lowerEmbed(ir::EmbedOp op);
@@ -100,6 +102,8 @@ private:
   enum class Blocks { Hoisted, Row, Head } blocks = Blocks::Row;
   mlir::Value block;
   int64_t kvHeads = 1, groupHeads = 1; ///< Blocks::Head: KV heads, query heads of one
+  int64_t splits = 1;                  ///< Blocks::Head: blocks of a KV head
+  bool ofQueries = false; ///< the node at hand makes queries, of which every split has a copy
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, kernel::Extent> extents;
 };

@@ -7,7 +7,7 @@
 namespace gemma::test {
 namespace {
 
-constexpr int64_t page = 16, tableWidth = 64;
+constexpr int64_t page = 16, tableWidth = 64, mostTickets = 16;
 
 struct Case {
   int64_t heads, kvHeads, dim;
@@ -16,6 +16,7 @@ struct Case {
   int64_t keys, stages, threads;
   bool f32 = false;   ///< q and out
   int64_t active = 0; ///< not 0: the cache has values alone, this many pairs of a key are rotated
+  int64_t splits = 1, run = 1; ///< blocks that share keys, and the fewest tiles of one
 };
 
 constexpr double theta = 1.0e4;
@@ -24,8 +25,9 @@ constexpr double theta = 1.0e4;
 using Batch = std::vector<std::pair<int64_t, int64_t>>;
 
 std::string kernelText(const Case &c) {
-  std::ostringstream q, k, v, text;
-  q << "memref<?x" << c.heads << "x" << c.dim << (c.f32 ? "xf32>" : "xbf16>");
+  std::ostringstream q, o, k, v, text;
+  q << "memref<?x" << c.heads * c.splits << "x" << c.dim << (c.f32 ? "xf32>" : "xbf16>");
+  o << "memref<?x" << c.heads << "x" << c.dim << (c.f32 ? "xf32>" : "xbf16>");
   k << "memref<?x" << c.kvHeads << "x" << c.dim << "x16xbf16>";
   v << "memref<?x" << c.kvHeads << "x16x" << c.dim << "xbf16>";
   const char *read = " {kernel.access = #kernel.access<read>}";
@@ -45,20 +47,32 @@ std::string kernelText(const Case &c) {
       keyOperands += ", " + lane;
     keyOperands += ") rot " + std::to_string(c.dim);
   }
+  std::string sharedArguments, sharedOperands;
+  if (c.splits > 1) {
+    std::ostringstream parts;
+    parts << "memref<?x" << c.kvHeads << "x" << c.splits << "x" << c.heads / c.kvHeads << "x"
+          << c.dim + 4 << "xf32>";
+    std::string tickets = "memref<" + std::to_string(mostTickets) + "xi32>";
+    const char *both = " {kernel.access = #kernel.access<readwrite>}";
+    sharedArguments = ", %parts: " + parts.str() + both + ", %tickets: " + tickets + both;
+    sharedOperands = " partials(%parts : " + parts.str() + ") tickets(%tickets : " + tickets + ")";
+  }
   text << "kernel.func @k(%q: " << q.str() << read << ", " << keyArguments << ", %v: " << v.str()
-       << read << ", %o: " << q.str()
+       << read << ", %o: " << o.str()
        << " {kernel.access = #kernel.access<write>}, %r: memref<?xi32>" << read
        << ", %l: memref<?xi32>" << read << ", %s: memref<?xi32>" << read << ", %p: memref<?x"
-       << tableWidth << "xi32>" << read << ") grid affine_map<()[T, B, Q, S, R] -> (" << c.kvHeads
-       << " * (T floordiv " << c.queryTile
-       << " + B))> attributes {launch = #kernel.launch<threads = " << c.threads
+       << tableWidth << "xi32>" << read << sharedArguments
+       << ") grid affine_map<()[T, B, Q, S, R] -> (" << c.kvHeads * c.splits << " * ("
+       << (c.splits > 1 ? std::string() : "T floordiv " + std::to_string(c.queryTile) + " + ")
+       << "B))> attributes {launch = #kernel.launch<threads = " << c.threads
        << ", shared = 166912>} {\n kernel.grid %j {\n kernel.attention block %j q(%q : " << q.str()
-       << ") " << keyOperands << " v(%v : " << v.str() << ") out(%o : " << q.str()
+       << ") " << keyOperands << " v(%v : " << v.str() << ") out(%o : " << o.str()
        << ") batch(%r, %l, %s, %p : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x"
-       << tableWidth << "xi32>) query_tile " << c.queryTile << " window " << c.window
-       << " scale 0.5 paging <page = 16, ring = " << c.ring
+       << tableWidth << "xi32>)" << sharedOperands << " query_tile " << c.queryTile << " window "
+       << c.window << " scale 0.5 paging <page = 16, ring = " << c.ring
        << "> accumulate f32 {gpu_tile = #kernel.flash<keys = " << c.keys
-       << ", stages = " << c.stages << ">}\n }\n kernel.return\n}\n";
+       << ", stages = " << c.stages << ", splits = " << c.splits << ", run = " << c.run
+       << ">}\n }\n kernel.return\n}\n";
   return text.str();
 }
 
@@ -86,8 +100,8 @@ struct Step {
     auto bf16Queries = toBf16(queryValues);
     for (size_t i = 0; i < queryValues.size(); ++i)
       queryValues[i] = c.f32 ? queryValues[i] : bf16ToF32(bf16Queries[i]);
-    void *q = c.f32 ? static_cast<void *>(memory.copyOf(queryValues, "q"))
-                    : static_cast<void *>(memory.copyOf(bf16Queries, "q"));
+    void *q = c.f32 ? static_cast<void *>(memory.copyOf(copies(queryValues), "q"))
+                    : static_cast<void *>(memory.copyOf(copies(bf16Queries), "q"));
     out = c.f32 ? static_cast<void *>(memory.allocate<float>(queryValues.size(), "out"))
                 : static_cast<void *>(memory.allocate<uint16_t>(queryValues.size(), "out"));
     this->table = table;
@@ -108,6 +122,21 @@ struct Step {
                      {values, out, memory.copyOf(rowStarts, "row_starts"),
                       memory.copyOf(seqLens, "seq_lens"), memory.copyOf(slots, "slots"),
                       memory.copyOf(table, "page_table")});
+    if (c.splits == 1)
+      return;
+    auto parts = batch.size() * static_cast<size_t>(c.splits * c.heads * (c.dim + 4));
+    tickets = memory.copyOf(std::vector<int32_t>(mostTickets, 0), "tickets", false);
+    arguments.insert(arguments.end(), {memory.allocate<float>(parts, "parts"), tickets});
+  }
+
+  /// Every token's queries once a split.
+  template <typename T> std::vector<T> copies(const std::vector<T> &queries) const {
+    std::vector<T> result;
+    auto width = static_cast<std::ptrdiff_t>(c.heads * c.dim);
+    for (auto token = queries.begin(); token != queries.end(); token += width)
+      for (int64_t split = 0; split < c.splits; ++split)
+        result.insert(result.end(), token, token + width);
+    return result;
   }
 
   /// Angles of 512 multiples of 512 positions, and of 512 positions.
@@ -176,6 +205,8 @@ struct Step {
   }
 
   void expectRight() const {
+    for (int64_t i = 0; tickets && i < mostTickets; ++i)
+      ASSERT_EQ(tickets[i], 0) << "ticket " << i;
     int64_t token = 0;
     for (size_t b = 0; b < batch.size(); ++b)
       for (int64_t i = 0; i < batch[b].first; ++i, ++token)
@@ -225,6 +256,7 @@ struct Step {
   std::array<std::vector<float>, 4> lanes; ///< cos and sin of the upper level, of the lower one
   uint16_t *keys = nullptr, *values = nullptr;
   void *out = nullptr;
+  int32_t *tickets = nullptr;
   int64_t tokens = 0, longest = 0, longestSeq = 0;
   std::vector<void *> arguments;
 };
@@ -238,6 +270,8 @@ void check(const Case &c, const std::vector<Batch> &batches, bool allModes = fal
       Step step(c, batch);
       auto sequences = static_cast<int64_t>(batch.size());
       int64_t blocks = c.kvHeads * (step.tokens / c.queryTile + sequences);
+      if (c.splits > 1)
+        blocks = c.kvHeads * c.splits * sequences;
       kernel.run(step.memory, step.arguments,
                  {step.tokens, sequences, step.longest, step.longestSeq, 1},
                  static_cast<uint32_t>(blocks + 1), mode);
@@ -277,6 +311,26 @@ TEST(GpuAttention, MakesKeysOfValues) {
   check({4, 1, 64, 1, 0, 0, 32, 2, 128, false, 8}, {{{1, 70}, {1, 3}}}, true);
   check({4, 2, 64, 8, 0, 0, 64, 1, 128, false, 32}, {{{17, 40}, {3, 300}}});
   check({8, 1, 512, 1, 0, 0, 32, 1, 256, false, 64}, {{{1, 40}}});
+}
+
+TEST(GpuAttention, SplitsKeysInEveryMode) {
+  check({8, 2, 64, 1, 0, 0, 16, 2, 128, false, 0, 4}, {{{1, 70}, {1, 3}}}, true);
+}
+
+TEST(GpuAttention, SplitsKeysAtEveryLength) {
+  // One tile of keys, as many as splits, one more, runs of two and a last one of one.
+  check({4, 2, 32, 1, 0, 0, 16, 1, 128, false, 0, 3},
+        {{{1, 1}}, {{1, 16}, {1, 17}}, {{1, 48}, {1, 49}}, {{1, 80}, {1, 200}}});
+  check({4, 1, 32, 1, 0, 0, 16, 2, 128, true, 0, 40, 2}, {{{1, 31}, {1, 33}, {1, 600}}});
+  // More splits than lanes; rows of several warps.
+  check({16, 1, 16, 1, 0, 0, 16, 1, 64, false, 0, 64}, {{{1, 1000}, {1, 500}}});
+}
+
+TEST(GpuAttention, SplitsTheWindowAndMadeKeys) {
+  check({4, 2, 32, 1, 64, 5, 16, 1, 128, false, 0, 5},
+        {{{1, 1}, {1, 63}, {1, 65}}, {{1, 81}, {1, 143}, {1, 500}}});
+  check({4, 1, 64, 1, 0, 0, 16, 2, 128, false, 8, 4}, {{{1, 70}, {1, 3}}});
+  check({8, 1, 512, 1, 0, 0, 16, 1, 256, false, 64, 3}, {{{1, 40}}});
 }
 
 TEST(GpuAttention, HandlesSmallHeadsAndF32) {
