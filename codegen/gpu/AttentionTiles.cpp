@@ -1,5 +1,9 @@
 #include "codegen/gpu/AttentionTiles.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
+
 using namespace mlir;
 
 namespace gemma::codegen::cuda {
@@ -27,11 +31,13 @@ bool AttentionTiles::check() {
     b.fail(op, "expected bf16 caches, bf16 or f32 q and out, and f32 sums");
     return false;
   }
-  if (op.getPaging().getPage() != page || headDim % 16 != 0) {
-    b.fail(op, "expected pages of 16 keys and heads of a multiple of 16, got " +
+  if (op.getPaging().getPage() != page || headDim % 2 != 0) {
+    b.fail(op, "expected pages of 16 keys and an even number of lanes, got " +
                    Twine(op.getPaging().getPage()) + " and " + Twine(headDim));
     return false;
   }
+  lanes = kernel::paddedLanes(headDim);
+  width = std::gcd(headDim, int64_t{8});
   if (rows > b.threads) {
     b.fail(op, "expected a thread a row at least, got " + Twine(rows) + " rows of query_tile " +
                    Twine(op.getQueryTile()) + " by " + Twine(group) + " heads");
@@ -42,16 +48,20 @@ bool AttentionTiles::check() {
 
 void AttentionTiles::allocate() {
   int64_t start = b.mark();
-  queryTile = SharedTile::create(b, rows, headDim * 2, 1);
-  valueRing = SharedTile::create(b, tileKeys, headDim * 2, stages);
+  queryTile = SharedTile::create(b, rows, lanes * 2, 1);
+  valueRing = SharedTile::create(b, tileKeys, lanes * 2, stages);
   if (op.getKCache())
-    keyRing = SharedTile::create(b, tileKeys / page * headDim, page * 2, stages);
+    keyRing = SharedTile::create(b, tileKeys / page * lanes, page * 2, stages);
   else
     computedKeys.emplace(b, op, tileKeys);
   probabilities = SharedTile::create(b, rows, tileKeys * 2, 1);
   scores = b.shared({rows, tileKeys + 4}, b.getF32Type());
   factors = b.shared({rows}, b.getF32Type());
   b.release(start);
+}
+
+Value AttentionTiles::inHead(Value lane) {
+  return lanes == headDim ? Value() : b.less(lane, b.index(headDim));
 }
 
 void AttentionTiles::copyTile(Value number, Value ringSlot, bool isKeys) {
@@ -74,41 +84,54 @@ void AttentionTiles::copyTile(Value number, Value ringSlot, bool isKeys) {
 }
 
 void AttentionTiles::copyKeys(Value physical, Value there, Value ringPage) {
-  Value bytes = b.select(there, b.index(chunkBytes), b.index(0));
-  b.forShare(headDim * 2, [&](Value chunk) {
+  b.forShare(lanes * 2, [&](Value chunk) {
     Value d = b.floorDiv(chunk, 2), half = b.mod(chunk, 2);
+    Value at = keyRing.pointer(b, b.add(b.mul(ringPage, lanes), d), half);
+    Value read = there;
+    if (Value inside = inHead(d)) {
+      read = b.both(there, inside);
+      d = b.select(inside, d, b.index(0));
+    }
     Value from = b.pointer(keys, {physical, kvHead, d, b.mul(half, 8)});
-    Value at = keyRing.pointer(b, b.add(b.mul(ringPage, headDim), d), half);
-    b.copyAsync(at, from, bytes);
+    b.copyAsync(at, from, b.select(read, b.index(chunkBytes), b.index(0)));
   });
 }
 
 void AttentionTiles::copyValues(Value physical, Value firstPosition, Value ringRow) {
-  int64_t chunks = headDim / 8;
-  b.forShare(page * chunks, [&](Value chunk) {
-    Value key = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
+  int64_t pieces = lanes / width;
+  b.forShare(page * pieces, [&](Value piece) {
+    Value key = b.floorDiv(piece, pieces), lane = b.mul(b.mod(piece, pieces), width);
     Value position = b.add(firstPosition, key);
-    Value visible = b.both(b.notLess(position, firstKey), b.notLess(lastKey, position));
-    Value bytes = b.select(visible, b.index(chunkBytes), b.index(0));
-    Value from = b.pointer(values, {physical, kvHead, key, b.mul(c, 8)});
-    Value at = valueRing.pointer(b, b.add(ringRow, key), c);
-    b.copyAsync(at, from, bytes);
+    Value read = b.both(b.notLess(position, firstKey), b.notLess(lastKey, position));
+    Value at = valueRing.lanesPointer(b, b.add(ringRow, key), lane, width);
+    if (Value inside = inHead(lane)) {
+      read = b.both(read, inside);
+      lane = b.select(inside, lane, b.index(0));
+    }
+    Value from = b.pointer(values, {physical, kvHead, key, lane});
+    b.copyAsync(at, from, b.select(read, b.index(2 * width), b.index(0)), 2 * width);
   });
 }
 
 void AttentionTiles::loadQueries() {
-  int64_t chunks = headDim / 8;
-  b.loop(b.thread, b.index(rows * chunks), b.index(b.threads), [&](Value chunk) {
-    Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
-    Value zero = b.constant(b.vec(b.getBF16Type(), 8), 0.0);
+  int64_t pieces = lanes / width;
+  b.loop(b.thread, b.index(rows * pieces), b.index(b.threads), [&](Value piece) {
+    Value row = b.floorDiv(piece, pieces), lane = b.mul(b.mod(piece, pieces), width);
+    Value read = b.less(row, validRows);
+    if (Value inside = inHead(lane))
+      read = b.both(read, inside);
+    Value zero = b.constant(b.vec(b.getBF16Type(), width), 0.0);
     Value loaded =
-        b.choose(b.less(row, validRows), zero, [&] {
+        b.choose(read, zero, [&] {
            auto [token, head] = queryOf(row);
            head = b.add(head, b.mul(split, out.dim(1))); // this split's copy
-           Value part = b.loadVector(q, {token, head, b.mul(c, 8)}, 8, b.getF32Type(), chunkBytes);
+           Value part =
+               b.loadVector(q, {token, head, lane}, width, b.getF32Type(), q.alignment(width));
+           if (computedKeys)
+             part = arith::MulFOp::create(b, part, computedKeys->weightOfQuery(lane, width));
            return SmallVector<Value>{b.round(part, b.getBF16Type())};
          }).front();
-    b.storeAt(queryTile.pointer(b, row, c), loaded, chunkBytes);
+    b.storeAt(queryTile.lanesPointer(b, row, lane, width), loaded, 2 * width);
   });
 }
 
@@ -118,7 +141,10 @@ void AttentionTiles::storePair(Value row, Value column, Value two) {
     b.storeAt(at, b.round(two, b.getBF16Type()), 4);
     return;
   }
-  b.when(b.less(row, validRows), [&] {
+  Value write = b.less(row, validRows);
+  if (Value inside = inHead(column))
+    write = b.both(write, inside);
+  b.when(write, [&] {
     auto [token, head] = queryOf(row);
     b.storeAt(b.pointer(out, {token, head, column}), two, 8);
   });
@@ -128,13 +154,13 @@ void AttentionTiles::storeRows() {
   if (!out.element().isBF16())
     return;
   b.barrier();
-  int64_t chunks = headDim / 8;
-  b.loop(b.thread, b.mul(validRows, chunks), b.index(b.threads), [&](Value chunk) {
-    Value row = b.floorDiv(chunk, chunks), c = b.mod(chunk, chunks);
+  int64_t pieces = headDim / width;
+  b.loop(b.thread, b.mul(validRows, pieces), b.index(b.threads), [&](Value piece) {
+    Value row = b.floorDiv(piece, pieces), lane = b.mul(b.mod(piece, pieces), width);
     auto [token, head] = queryOf(row);
-    Value at = queryTile.pointer(b, row, c);
-    Value part = b.loadAt(at, b.vec(b.getBF16Type(), 8), chunkBytes);
-    b.storeAt(b.pointer(out, {token, head, b.mul(c, 8)}), part, chunkBytes);
+    Value at = queryTile.lanesPointer(b, row, lane, width);
+    Value part = b.loadAt(at, b.vec(b.getBF16Type(), width), 2 * width);
+    b.storeAt(b.pointer(out, {token, head, lane}), part, 2 * width);
   });
 }
 

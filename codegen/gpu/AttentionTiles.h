@@ -7,6 +7,9 @@
 
 namespace gemma::codegen::cuda {
 
+/// Heads may have any even number of lanes; those up to a multiple of 16 are zero here, and not
+/// stored.
+///
 /// Queries, rings of tiles of keys and values, probabilities and scores. K and V arrive by
 /// asynchronous copies in rings of their own: stored keys with d as row and the 16 keys of a page
 /// side by side, values with the key as row.
@@ -32,14 +35,19 @@ protected:
   void storeRows();
 
   View q, keys, values, out;
-  int64_t tileKeys = 0, stages = 0, headDim = 0;
-  int64_t rows = 0; ///< (query, head) pairs of a block, a multiple of 16
+  int64_t tileKeys = 0, stages = 0;
+  int64_t headDim = 0; ///< lanes of a head in global memory
+  int64_t lanes = 0;   ///< in shared memory: a multiple of 16, zero beyond the head
+  int64_t width = 0;   ///< lanes that are copied together: what heads are a multiple of, at most 8
+  int64_t rows = 0;    ///< (query, head) pairs of a block, a multiple of 16
   SharedTile queryTile, keyRing, valueRing, probabilities;
   std::optional<KeysOfValues> computedKeys; ///< where the cache stores values alone
   View scores, factors;
   Value endTile; ///< behind the last tile with a visible key
 
 private:
+  /// Whether a lane lies in the head; null if all do.
+  Value inHead(Value lane);
   void copyKeys(Value physical, Value there, Value ringPage);
   void copyValues(Value physical, Value firstPosition, Value ringRow);
 };

@@ -359,10 +359,11 @@ Value GpuBuilder::loadIndex(const View &view, ValueRange at) {
 // Asynchronous copies and matrices
 //===----------------------------------------------------------------------===//
 
-void GpuBuilder::copyAsync(Value to, Value from, Value bytes) {
-  NVVM::CpAsyncOp::create(
-      *this, to, from, getI32IntegerAttr(16),
-      NVVM::LoadCacheModifierKindAttr::get(getContext(), NVVM::LoadCacheModifierKind::CG), bytes);
+void GpuBuilder::copyAsync(Value to, Value from, Value bytes, int64_t size) {
+  // Past the first level of cache, which only copies of 16 bytes can be told.
+  auto cache = size == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
+  NVVM::CpAsyncOp::create(*this, to, from, getI32IntegerAttr(static_cast<int32_t>(size)),
+                          NVVM::LoadCacheModifierKindAttr::get(getContext(), cache), bytes);
 }
 
 void GpuBuilder::commitCopies() { NVVM::CpAsyncCommitGroupOp::create(*this); }

@@ -27,6 +27,9 @@ struct View {
   int64_t elementBytes() const { return type.getElementTypeBitWidth() / 8; }
   int64_t dim(unsigned i) const { return type.getDimSize(i); }
   bool shared() const;
+  /// Of `width` elements that begin at a multiple of it in a row whose length is one too; at most
+  /// 16.
+  int64_t alignment(int64_t width) const { return std::min<int64_t>(16, width * elementBytes()); }
   llvm::SmallVector<int64_t> strides() const;
 };
 
@@ -134,8 +137,9 @@ public:
   Value round(Value value, Type element);
 
   //===--- asynchronous copies and matrices ---===//
-  /// Copies 16 bytes to shared memory, of which `bytes` (i32, 0 to 16) are read and the rest zero.
-  void copyAsync(Value to, Value from, Value bytes);
+  /// Copies `size` (4, 8 or 16) bytes to shared memory, of which `bytes` (i32) are read and the
+  /// rest zero.
+  void copyAsync(Value to, Value from, Value bytes, int64_t size = 16);
   void commitCopies();
   /// Waits until at most `pending` groups of copies of this thread are on their way.
   void waitCopies(int64_t pending);

@@ -2,6 +2,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace gemma::codegen::cuda {
@@ -11,7 +13,7 @@ namespace gemma::codegen::cuda {
 constexpr int64_t tableRows = 512;
 
 KeysOfValues::KeysOfValues(GpuBuilder &b, kernel::AttentionOp op, int64_t tileKeys)
-    : b(b), tileKeys(tileKeys) {
+    : lanes(kernel::computedLanes(op)), b(b), tileKeys(tileKeys) {
   SmallVector<View> parts;
   for (Value part : op.getKeyParts())
     parts.push_back(b.viewOf(op, part));
@@ -20,57 +22,83 @@ KeysOfValues::KeysOfValues(GpuBuilder &b, kernel::AttentionOp op, int64_t tileKe
   sinHigh = parts[2];
   cosLow = parts[3];
   sinLow = parts[4];
-  auto rot = static_cast<int64_t>(*op.getRot());
-  chunks = weight.dim(0) / 8;
-  active = cosHigh.dim(1) / 8;
-  half = rot / 16;
+  dim = weight.dim(0);
+  active = cosHigh.dim(1);
+  width = std::gcd(std::gcd(int64_t{8}, dim), std::gcd(active, lanes.half));
   for (const View &view : parts)
     if (view.element().isF64())
       b.fail(op, "holds f64, which GPU kernels do not compute with");
-  if (weight.dim(0) % 8 != 0 || cosHigh.dim(1) % 8 != 0 || rot % 16 != 0)
-    b.fail(op, "expected a multiple of 8 rotated pairs and of 16 lanes, got " +
-                   Twine(cosHigh.dim(1)) + " pairs of " + Twine(rot) + " lanes");
-  tile = SharedTile::create(b, tileKeys, weight.dim(0) * 2, 1);
+  tile = SharedTile::create(b, tileKeys, lanes.lanes * 2, 1);
 }
 
-Value KeysOfValues::weighted(const SharedTile &values, Value row, Value chunk) {
+Value KeysOfValues::columnOf(Value lane) {
+  if (lanes.second == lanes.half)
+    return lane;
+  return b.select(b.less(lane, b.index(lanes.half)), lane, b.add(lane, lanes.second - lanes.half));
+}
+
+Value KeysOfValues::weighted(const SharedTile &values, Value row, Value lane) {
   Type f32 = b.getF32Type();
-  Value stored = b.loadAt(values.pointer(b, row, chunk), b.vec(b.getBF16Type(), 8), chunkBytes);
-  Value w = b.loadVector(weight, b.mul(chunk, 8), 8, f32, chunkBytes);
+  Value stored =
+      b.loadAt(values.lanesPointer(b, row, lane, width), b.vec(b.getBF16Type(), width), 2 * width);
+  // Lanes beyond the head are zero, whatever they are multiplied with.
+  if (dim % 16 != 0)
+    lane = b.minimum(lane, b.index(dim - width));
+  Value w = b.loadVector(weight, lane, width, f32, weight.alignment(width));
   return arith::MulFOp::create(b, b.widen(stored, f32), w);
 }
 
-void KeysOfValues::store(Value key, Value chunk, Value elements) {
-  b.storeAt(tile.pointer(b, key, chunk), b.round(elements, b.getBF16Type()), chunkBytes);
+void KeysOfValues::store(Value key, Value lane, Value elements) {
+  b.storeAt(tile.lanesPointer(b, key, columnOf(lane), width), b.round(elements, b.getBF16Type()),
+            2 * width);
+}
+
+void KeysOfValues::emitPlain(const SharedTile &values, Value firstRow) {
+  // In each half behind the rotated ones; all: to the end of the row.
+  int64_t first = (lanes.ofHalf - active) / width;
+  int64_t second = (lanes.all ? lanes.lanes - lanes.half : lanes.ofHalf) / width - active / width;
+  if (first + second == 0)
+    return;
+  b.loop(b.thread, b.index(tileKeys * (first + second)), b.index(b.threads), [&](Value i) {
+    Value key = b.floorDiv(i, first + second), piece = b.mod(i, first + second);
+    Value lane = b.mul(piece, width);
+    lane = b.select(b.less(piece, b.index(first)), b.add(lane, active),
+                    b.add(lane, lanes.half + active - first * width));
+    store(key, lane, weighted(values, b.add(firstRow, key), lane));
+  });
 }
 
 void KeysOfValues::emit(const SharedTile &values, Value firstRow, Value firstPosition) {
-  Value threads = b.index(b.threads);
-  // Chunks that rope leaves alone.
-  int64_t plain = chunks - 2 * active;
-  if (plain > 0)
-    b.loop(b.thread, b.index(tileKeys * plain), threads, [&](Value i) {
-      Value key = b.floorDiv(i, plain), chunk = b.add(b.mod(i, plain), active);
-      // After those before the second half's rotated ones.
-      chunk = b.select(b.less(chunk, b.index(half)), chunk, b.add(chunk, active));
-      store(key, chunk, weighted(values, b.add(firstRow, key), chunk));
-    });
-  b.loop(b.thread, b.index(tileKeys * active), threads, [&](Value i) {
+  emitPlain(values, firstRow);
+  int64_t pieces = active / width;
+  b.loop(b.thread, b.index(tileKeys * pieces), b.index(b.threads), [&](Value i) {
     auto mul = [&](Value x, Value y) { return arith::MulFOp::create(b, x, y).getResult(); };
-    Value key = b.floorDiv(i, active), chunk = b.mod(i, active), row = b.add(firstRow, key);
-    Value position = b.add(firstPosition, key), column = b.mul(chunk, 8);
+    Value key = b.floorDiv(i, pieces), lane = b.mul(b.mod(i, pieces), width);
+    Value row = b.add(firstRow, key), position = b.add(firstPosition, key);
     auto angle = [&](const View &table, Value at) {
-      return b.loadVector(table, {at, column}, 8, b.getF32Type(), chunkBytes);
+      return b.loadVector(table, {at, lane}, width, b.getF32Type(), table.alignment(width));
     };
     Value high = b.floorDiv(position, tableRows), low = b.mod(position, tableRows);
     Value ch = angle(cosHigh, high), sh = angle(sinHigh, high);
     Value cl = angle(cosLow, low), sl = angle(sinLow, low);
     Value cosine = arith::SubFOp::create(b, mul(ch, cl), mul(sh, sl));
     Value sine = arith::AddFOp::create(b, mul(sh, cl), mul(ch, sl));
-    Value x = weighted(values, row, chunk), y = weighted(values, row, b.add(chunk, half));
-    store(key, chunk, arith::SubFOp::create(b, mul(x, cosine), mul(y, sine)));
-    store(key, b.add(chunk, half), arith::AddFOp::create(b, mul(y, cosine), mul(x, sine)));
+    Value other = b.add(lane, lanes.half);
+    Value x = weighted(values, row, lane), y = weighted(values, row, other);
+    store(key, lane, arith::SubFOp::create(b, mul(x, cosine), mul(y, sine)));
+    store(key, other, arith::AddFOp::create(b, mul(y, cosine), mul(x, sine)));
   });
+}
+
+Value KeysOfValues::weightOfQuery(Value lane, int64_t count) {
+  Value one = b.constant(b.vec(b.getF32Type(), count), 1.0);
+  if (lanes.all)
+    return one;
+  Value w = b.loadVector(weight, lane, count, b.getF32Type(), weight.alignment(count));
+  // count divides 8 and the parts are multiples of 16: all of them are computed, or none.
+  Value inSecond = b.notLess(lane, b.index(lanes.half));
+  Value ofHalf = b.select(inSecond, b.add(lane, -lanes.half), lane);
+  return b.select(b.less(ofHalf, b.index(lanes.ofHalf)), one, w);
 }
 
 } // namespace gemma::codegen::cuda

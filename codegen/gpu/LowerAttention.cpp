@@ -49,7 +49,7 @@ private:
   void assignColumns() {
     mTiles = rows / 16;
     // The columns of a head in pieces of 8, the same number a warp.
-    int64_t pieces = headDim / 8;
+    int64_t pieces = lanes / 8;
     nTiles = llvm::divideCeil(pieces, b.warps());
     while (pieces % nTiles != 0)
       ++nTiles;
@@ -134,7 +134,7 @@ private:
       Value piece = b.add(b.warp, first);
       auto emit = [&] {
         Value m = b.floorDiv(piece, pages), p = b.mod(piece, pages);
-        emitPiece(b.mul(m, 16), p, b.add(b.mul(ringSlot, pages), p));
+        emitPiece(b.mul(m, 16), p, ringSlot);
       };
       if (first + b.warps() <= pieces)
         emit();
@@ -143,27 +143,63 @@ private:
     }
   }
 
-  void emitPiece(Value firstRow, Value pageOfTile, Value ringPage) {
-    int64_t steps = headDim / 16, unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
-    Value row = b.add(firstRow, b.mod(b.lane, 16)), upper = b.floorDiv(b.lane, 16);
-    Value keyRow = b.add(b.mul(ringPage, headDim), b.mod(b.lane, 16));
-    // Of computed keys a row is a key: lanes 8.. have its other 8 columns, lanes 16.. the next
-    // keys.
-    Value computedRow = b.add(b.mul(pageOfTile, page), b.add(b.mod(b.lane, 8), b.mul(upper, 8)));
+  /// Loads 16 keys by 16 lanes from rows that are keys, firstRow.. : lane 16·step is in column
+  /// 16·step + shift.
+  auto keysAt(const SharedTile &tile, Value firstRow, int64_t shift) {
+    // Threads 8.. have the rows' other 8 columns, threads 16.. the next keys.
+    Value row = b.add(firstRow, b.add(b.mod(b.lane, 8), b.mul(b.floorDiv(b.lane, 16), 8)));
     Value oddChunk = b.mod(b.floorDiv(b.lane, 8), 2);
+    return [=, this, &tile](Value step) {
+      Value chunk = b.add(b.add(b.mul(step, 2), shift / 8), oddChunk);
+      return b.loadMatrices(tile.pointer(b, row, chunk), 4, /*transposed=*/false);
+    };
+  }
+
+  void emitPiece(Value firstRow, Value pageOfTile, Value ringSlot) {
     SmallVector<Value> sums(8, b.f32(0.0));
+    if (!computedKeys) {
+      Value ringPage = b.add(b.mul(ringSlot, tileKeys / page), pageOfTile);
+      Value keyRow = b.add(b.mul(ringPage, lanes), b.mod(b.lane, 16));
+      Value half = b.floorDiv(b.lane, 16);
+      // Stored keys lie with d as row, so they are transposed on the way.
+      addScores(firstRow, 0, lanes, sums, [&](Value step) {
+        return b.loadMatrices(keyRing.pointer(b, b.add(keyRow, b.mul(step, 16)), half), 4, true);
+      });
+    } else {
+      const kernel::ComputedLanes &computed = computedKeys->lanes;
+      const SharedTile &tile = computedKeys->tile;
+      Value keyRow = b.mul(pageOfTile, page);
+      if (computed.all) {
+        addScores(firstRow, 0, lanes, sums, keysAt(tile, keyRow, 0));
+      } else {
+        // Lanes of each half that are made of the values, then those that are the values'.
+        Value valueRow = b.add(b.mul(ringSlot, tileKeys), keyRow);
+        int64_t half = computed.half, ofHalf = computed.ofHalf;
+        auto stored = keysAt(valueRing, valueRow, 0);
+        addScores(firstRow, 0, ofHalf, sums, keysAt(tile, keyRow, 0));
+        addScores(firstRow, ofHalf, half, sums, stored);
+        addScores(firstRow, half, half + ofHalf, sums, keysAt(tile, keyRow, ofHalf - half));
+        addScores(firstRow, half + ofHalf, lanes, sums, stored);
+      }
+    }
+    storeScores(firstRow, pageOfTile, sums);
+  }
+
+  /// Adds the products of lanes [first, end) of 16 queries and 16 keys.
+  void addScores(Value firstRow, int64_t first, int64_t end, SmallVector<Value> &sums,
+                 llvm::function_ref<SmallVector<Value>(Value step)> loadKeys) {
+    int64_t steps = (end - first) / 16, unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
+    if (steps == 0)
+      return;
+    Value row = b.add(firstRow, b.mod(b.lane, 16)), upper = b.floorDiv(b.lane, 16);
     sums = b.loop(
-        b.index(0), b.index(steps), b.index(unroll), sums, [&](Value step, ValueRange carried) {
+        b.index(first / 16), b.index(end / 16), b.index(unroll), sums,
+        [&](Value step, ValueRange carried) {
           SmallVector<Value> next(carried);
           for (int64_t u = 0; u < unroll; ++u) {
             Value d = b.add(step, u);
-            Value chunk = b.mul(d, 2);
-            auto a = b.loadMatrices(queryTile.pointer(b, row, b.add(chunk, upper)), 4, false);
-            // Stored keys lie with d as row, so they are transposed on the way.
-            Value at = computedKeys
-                           ? computedKeys->tile.pointer(b, computedRow, b.add(chunk, oddChunk))
-                           : keyRing.pointer(b, b.add(keyRow, b.mul(d, 16)), upper);
-            auto k = b.loadMatrices(at, 4, /*transposed=*/!computedKeys);
+            auto a = b.loadMatrices(queryTile.pointer(b, row, b.add(b.mul(d, 2), upper)), 4, false);
+            auto k = loadKeys(d);
             for (size_t n = 0; n < 2; ++n) {
               auto *c = next.begin() + 4 * n;
               auto sum = b.mma(a, {k[2 * n], k[2 * n + 1]}, ValueRange(ArrayRef<Value>(c, 4)));
@@ -172,6 +208,9 @@ private:
           }
           return next;
         });
+  }
+
+  void storeScores(Value firstRow, Value pageOfTile, ArrayRef<Value> sums) {
     Value laneRow = b.add(firstRow, b.floorDiv(b.lane, 4));
     Value column = b.add(b.mul(pageOfTile, page), b.mul(b.mod(b.lane, 4), 2));
     for (int64_t n = 0; n < 2; ++n)
@@ -184,9 +223,9 @@ private:
 
   /// Whether this warp has columns of the head; null if all have.
   Value hasColumns() {
-    if (nTiles * b.warps() * 8 == headDim)
+    if (nTiles * b.warps() * 8 == lanes)
       return Value();
-    return b.less(b.mul(b.warp, nTiles * 8), b.index(headDim));
+    return b.less(b.mul(b.warp, nTiles * 8), b.index(lanes));
   }
 
   void emitOutputs(Value ringSlot, Value warpColumns, SmallVector<Value> &sums) {

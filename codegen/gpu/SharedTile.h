@@ -34,6 +34,11 @@ struct SharedTile {
     return b.sharedPointer(memory, place(b, row, chunk));
   }
 
+  /// Of `width` elements of 16 bits, which lie in one chunk.
+  mlir::Value lanesPointer(GpuBuilder &b, mlir::Value row, mlir::Value lane, int64_t width) const {
+    return width == 8 ? pointer(b, row, b.floorDiv(lane, 8)) : elementPointer(b, row, lane);
+  }
+
   /// Of an element of 16 bits.
   mlir::Value elementPointer(GpuBuilder &b, mlir::Value row, mlir::Value column) const {
     mlir::Value chunk = place(b, row, b.floorDiv(column, 8));

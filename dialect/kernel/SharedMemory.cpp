@@ -35,6 +35,19 @@ int64_t sharedBytes(ContractOp op) {
   return aligned(std::max(ring, results));
 }
 
+int64_t paddedLanes(int64_t dim) {
+  return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(dim), 16));
+}
+
+ComputedLanes computedLanes(AttentionOp op) {
+  auto v = cast<MemRefType>(op.getVCache().getType());
+  int64_t active = cast<MemRefType>(op.getKeyParts().back().getType()).getDimSize(1);
+  int64_t half = static_cast<int64_t>(*op.getRot()) / 2, ofHalf = paddedLanes(active);
+  if (half % 16 != 0 || ofHalf == half)
+    return {half, half, paddedLanes(v.getDimSize(3)), half, true};
+  return {half, ofHalf, 2 * ofHalf, ofHalf, false};
+}
+
 /// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with 16
 /// bytes between rows, a factor a row; then in their place, with splits, a word for all threads and
 /// a factor a row and split.
@@ -44,14 +57,13 @@ int64_t sharedBytes(AttentionOp op) {
   int64_t keys = op.getGpuTile()->getKeys(), stages = op.getGpuTile()->getStages();
   auto out = cast<MemRefType>(op.getOut().getType()),
        v = cast<MemRefType>(op.getVCache().getType());
-  int64_t dim = v.getDimSize(3), group = out.getDimSize(1) / v.getDimSize(1);
+  int64_t dim = paddedLanes(v.getDimSize(3)), group = out.getDimSize(1) / v.getDimSize(1);
   auto rows = static_cast<int64_t>(
       llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
-  int64_t keyTiles = op.getKCache() ? stages : 1;
+  int64_t keyBytes = op.getKCache() ? stages * keys * dim * 2 : keys * computedLanes(op).lanes * 2;
   int64_t combining = aligned(4) + aligned(group * op.getGpuTile()->getSplits() * 4);
-  int64_t tiles = aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) +
-                  aligned(keyTiles * keys * dim * 2) + aligned(rows * keys * 2) +
-                  aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
+  int64_t tiles = aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) + aligned(keyBytes) +
+                  aligned(rows * keys * 2) + aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
   return op.getGpuTile()->getSplits() > 1 ? std::max(tiles, combining) : tiles;
 }
 

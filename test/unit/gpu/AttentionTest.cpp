@@ -152,6 +152,14 @@ struct Step {
         }
   }
 
+  /// Whether a key's lane is made in shared memory: of each half the rotated ones up to a step of
+  /// 16, all where the halves do not begin at one. Others are the value's, whose weight the query
+  /// takes.
+  bool isComputed(int64_t d) const {
+    int64_t half = c.dim / 2, ofHalf = (c.active + 15) / 16 * 16;
+    return half % 16 != 0 || d % half < ofHalf;
+  }
+
   /// rope(w ⊙ v) of a position, rounded as the kernel does.
   void computeKey(size_t b, int64_t p, int64_t head) {
     std::vector<float> x;
@@ -169,7 +177,8 @@ struct Step {
       low = first;
     }
     for (int64_t d = 0; d < c.dim; ++d)
-      keys[keyAt(b, p, head, d)] = f32ToBf16(x[static_cast<size_t>(d)]);
+      keys[keyAt(b, p, head, d)] =
+          isComputed(d) ? f32ToBf16(x[static_cast<size_t>(d)]) : values[valueAt(b, p, head, d)];
   }
 
   int64_t physical(size_t b, int64_t position) const {
@@ -222,7 +231,8 @@ struct Step {
     for (int64_t p = first; p <= position; ++p) {
       double score = 0;
       for (int64_t d = 0; d < c.dim; ++d) {
-        double element = c.f32 ? double(bf16ToF32(f32ToBf16(q[d]))) : double(q[d]);
+        float lane = c.active && !isComputed(d) ? q[d] * weight[static_cast<size_t>(d)] : q[d];
+        double element = double(bf16ToF32(f32ToBf16(lane)));
         score += element * double(bf16ToF32(keys[keyAt(b, p, kvHead, d)]));
       }
       weights.push_back(0.5 * score);
@@ -310,7 +320,9 @@ TEST(GpuAttention, HasHeadsOf256And512) {
 TEST(GpuAttention, MakesKeysOfValues) {
   check({4, 1, 64, 1, 0, 0, 32, 2, 128, false, 8}, {{{1, 70}, {1, 3}}}, true);
   check({4, 2, 64, 8, 0, 0, 64, 1, 128, false, 32}, {{{17, 40}, {3, 300}}});
-  check({8, 1, 512, 1, 0, 0, 32, 1, 256, false, 64}, {{{1, 40}}});
+  check({8, 1, 512, 1, 0, 0, 32, 2, 256, false, 64}, {{{1, 40}}});
+  check({4, 2, 96, 4, 0, 0, 32, 1, 128, true, 24}, {{{5, 40}, {1, 33}}}); // halves of 48 lanes
+  check({4, 2, 32, 1, 64, 5, 16, 3, 64, false, 4}, {{{1, 130}, {1, 3}}}); // 4 pairs of 16
 }
 
 TEST(GpuAttention, SplitsKeysInEveryMode) {
@@ -336,6 +348,15 @@ TEST(GpuAttention, SplitsTheWindowAndMadeKeys) {
 TEST(GpuAttention, HandlesSmallHeadsAndF32) {
   check({4, 2, 16, 1, 0, 0, 16, 3, 64}, {{{1, 20}}});
   check({6, 2, 48, 4, 0, 0, 32, 2, 128, true}, {{{9, 30}, {1, 7}}});
+}
+
+TEST(GpuAttention, PadsHeadsToSixteen) {
+  check({6, 3, 20, 1, 16, 3, 64, 2, 128}, {{{1, 40}, {1, 3}}}, true);
+  check({6, 2, 24, 8, 0, 0, 32, 2, 128}, {{{9, 30}, {1, 7}}, {{3, 70}}});
+  check({4, 2, 20, 4, 0, 0, 16, 1, 64, true}, {{{9, 30}, {1, 7}}});
+  check({2, 1, 18, 4, 0, 0, 32, 1, 64}, {{{5, 17}}}); // lanes by pairs
+  check({6, 2, 40, 4, 0, 0, 32, 2, 128, false, 5}, {{{9, 30}, {1, 600}}}, true);
+  check({4, 1, 24, 1, 0, 0, 32, 1, 128, true, 6}, {{{1, 70}}});
 }
 
 } // namespace
