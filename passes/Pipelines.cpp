@@ -20,8 +20,8 @@ void buildImportPhase(OpPassManager &pm, const PhaseOptions &) {
 
 void buildOptimizePhase(OpPassManager &pm, const PhaseOptions &options) {
   // 1. Half the memory of the caches that allow it. Unfused, every node of the spec has its own
-  // launch and output, keys included; kernels for CUDA devices read stored keys.
-  if (options.fusion && options.kvSharing && options.family == "host")
+  // launch and output, keys included.
+  if (options.fusion && options.kvSharing)
     pm.addPass(createShareKv());
   // 2. One clone of step a launch sequence; everything after follows its plan.
   pm.addPass(

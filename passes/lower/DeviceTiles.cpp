@@ -101,4 +101,10 @@ LogicalResult setAttentionTile(kernel::AttentionOp op, int64_t splits) {
   return failure();
 }
 
+int64_t attentionThreads(kernel::AttentionOp op) {
+  auto q = cast<MemRefType>(op.getQ().getType()), v = cast<MemRefType>(op.getVCache().getType());
+  int64_t rows = static_cast<int64_t>(op.getQueryTile()) * q.getDimSize(1) / v.getDimSize(1);
+  return rows > 16 && q.getDimSize(2) > 256 ? 256 : 128;
+}
+
 } // namespace gemma::passes

@@ -6,9 +6,7 @@
 
 namespace gemma::passes {
 
-/// Threads of a block, by what its kernel does. Rows of a model's width give every thread a few
-/// 16-byte chunks. (Of a projection: see ContractionCut.)
-inline constexpr int64_t kThreadsOfAttention = 128;
+/// Threads of a block of rows: rows of a model's width give every thread a few 16-byte chunks.
 inline constexpr int64_t kThreadsOfRows = 256;
 
 /// Most shared memory that the portable kernels take of a block: what sm_86, sm_89 and sm_120 have
@@ -24,7 +22,7 @@ inline constexpr int64_t kMultiprocessors = 132;
 /// How a projection is cut.
 struct ContractionCut {
   kernel::MmaAttr tile;
-  int64_t threads = 0;
+  int64_t threads = 0; ///< whose warps share the tile equally
 };
 
 /// A projection of `groups` groups of 8 rows of the weight and `kBlocks` blocks of 64 columns, in
@@ -42,6 +40,10 @@ void fitStages(kernel::ContractOp op);
 /// fewest sequences fills the device. At least 64 keys each; window 0: as many as the context has.
 int64_t attentionSplits(const VariantPlan &plan, int64_t kvHeads, int64_t window,
                         int64_t maxContext);
+
+/// Threads of an attention whose tile is set: 4 warps, and 8 where heads of 512 have more than one
+/// piece of 16 rows, so that a warp's share of the output leaves registers for the rest.
+int64_t attentionThreads(kernel::AttentionOp op);
 
 /// Sets the tile of `op` for this many splits, and its query tile unless that is 1 (decode): up to
 /// 64 rows, a query and head each, and as many keys, in two stages or one, as fit into the limit.

@@ -260,7 +260,7 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     tiles = size(expressions, kernel::Extent::B);
   launch(assembler.finish(memory.module, nodeNames({gqa}),
                           AffineMap::get(0, 5, tiles * kvHeads * splits),
-                          onHost() ? 0 : kThreadsOfAttention));
+                          onHost() ? 0 : attentionThreads(op)));
   return success();
 }
 

@@ -25,7 +25,7 @@ struct CompileOptions {
   int64_t maxChunk = 512;
   bool fusion = true;
   /// Layers whose keys follow from their values store the values alone; nothing is shared without
-  /// fusion, whose programs have every node of the spec, nor for CUDA devices.
+  /// fusion, whose programs have every node of the spec.
   bool kvSharing = true;
   /// A token's result is the same bits alone, in a batch and in chunks. The host's programs are so
   /// anyway; those for CUDA devices give up sharing a tile's or a sequence's work between blocks.

@@ -113,10 +113,14 @@ TEST(CompiledPlan, CachesTakeWhatTheSpecSays) {
   };
   for (auto [name, rings, token] :
        {Expected{"gemma-4-12B", 320ull << 20, 8 << 10}, {"gemma-4-31B", 800ull << 20, 40 << 10}})
-    for (bool sharing : {true, false}) {
-      auto program = compiler::planModel(
-          publishedConfig(name),
-          {.dtype = ScalarType::BF16, .maxContext = 262144, .maxChunk = 1, .kvSharing = sharing});
+    for (auto [target, sharing] :
+         {std::pair{"host", true}, {"host", false}, {"sm_80", true}, {"sm_80", false}}) {
+      SCOPED_TRACE(std::string(name) + " for " + target);
+      auto program = compiler::planModel(publishedConfig(name), {.dtype = ScalarType::BF16,
+                                                                 .maxContext = 262144,
+                                                                 .maxChunk = 1,
+                                                                 .kvSharing = sharing,
+                                                                 .targets = {target}});
       ASSERT_TRUE(program) << program.error().message;
       for (int64_t context : {4096, 32768, 262144}) {
         auto plan = planMemory(*program, {.context = context});
