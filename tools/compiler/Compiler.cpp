@@ -94,11 +94,6 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
         known += (known.empty() ? "" : ", ") + one.name;
       return usage("--isa: expected some of " + known + ", got " + isa);
     }
-  if (isForCuda(out))
-    for (LayerKind kind : {LayerKind::Sliding, LayerKind::Global})
-      if (int64_t dim = config.attention(kind).headDim; dim % 16 != 0)
-        return badInput("head_dim: kernels for CUDA devices need a multiple of 16, got " +
-                        std::to_string(dim));
   int64_t most = std::min<int64_t>(config.maxPositions, 262144);
   if (out.maxContext == 0)
     out.maxContext = std::min<int64_t>(8192, most);
