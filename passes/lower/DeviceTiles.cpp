@@ -39,7 +39,7 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
     int64_t tiles = divideCeil(8 * groups, rows);
     segments = segmentsOf(tiles, kBlocks);
     if (rows == 64 && !segments && tiles <= kMultiprocessors)
-      stages = 8; // one block a multiprocessor: all that is on its way is its own
+      stages = 8;  // one block a multiprocessor: all that is on its way is its own
     if (!segments) // a ring that goes on over tiles is never too long
       stages = std::clamp<int64_t>(kBlocks, 2, stages);
   }
@@ -102,9 +102,10 @@ LogicalResult setAttentionTile(kernel::AttentionOp op, int64_t splits) {
 }
 
 int64_t attentionThreads(kernel::AttentionOp op) {
-  auto q = cast<MemRefType>(op.getQ().getType()), v = cast<MemRefType>(op.getVCache().getType());
-  int64_t rows = static_cast<int64_t>(op.getQueryTile()) * q.getDimSize(1) / v.getDimSize(1);
-  return rows > 16 && q.getDimSize(2) > 256 ? 256 : 128;
+  auto out = cast<MemRefType>(op.getOut().getType()),
+       v = cast<MemRefType>(op.getVCache().getType());
+  int64_t rows = static_cast<int64_t>(op.getQueryTile()) * out.getDimSize(1) / v.getDimSize(1);
+  return rows > 16 && out.getDimSize(2) > 256 ? 256 : 128;
 }
 
 } // namespace gemma::passes
