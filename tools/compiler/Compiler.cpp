@@ -1,6 +1,7 @@
 #include "tools/compiler/Compiler.h"
 
 #include "tools/compiler/DeviceCode.h"
+#include "tools/compiler/DeviceReport.h"
 
 #include "codegen/artifact/BuildProgram.h"
 #include "codegen/cpu/HostCodegen.h"
@@ -131,6 +132,7 @@ public:
   Status runTo(Phase last);
   Expected<Program> program();
   Expected<std::vector<KernelBinary>> objects();
+  Expected<std::vector<TargetReport>> report();
   std::string text();
 
 private:
@@ -257,6 +259,11 @@ Expected<std::vector<KernelBinary>> Compilation::objects() {
   return objects;
 }
 
+Expected<std::vector<TargetReport>> Compilation::report() {
+  return reportDevices(*module, options.targets, options.dumpDir, options.maxContext,
+                       options.maxChunk);
+}
+
 Expected<std::string> compileToText(const ModelConfig &config, const CompileOptions &options,
                                     Phase last) {
   Expected<CompileOptions> resolved = resolveOptions(options, config);
@@ -276,6 +283,19 @@ Expected<Program> planModel(const ModelConfig &config, const CompileOptions &opt
   if (Status status = compilation.runTo(Phase::Memory); !status)
     return status.error();
   return compilation.program();
+}
+
+Expected<ModelReport> reportModel(const ModelConfig &config, const CompileOptions &options) {
+  Expected<CompileOptions> resolved = resolveOptions(options, config);
+  if (!resolved)
+    return resolved.error();
+  Compilation compilation(config, *resolved);
+  if (Status status = compilation.runTo(Phase::Memory); !status)
+    return status.error();
+  Expected<std::vector<TargetReport>> reports = compilation.report();
+  if (!reports)
+    return reports.error();
+  return ModelReport{reportText(*reports), reportJson(*reports).dump(1) + "\n"};
 }
 
 /// A name for people that depends on the model alone, not on where its files lie.

@@ -56,6 +56,14 @@ Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions 
 /// compileModel() for an open checkpoint, with tokenizer, eos list, sampling defaults and hint.
 Expected<Artifact> compileCheckpoint(const Checkpoint &checkpoint, const CompileOptions &options);
 
+/// What the kernels take of CUDA devices and what steps should cost there, for people and as JSON.
+struct ModelReport {
+  std::string text, json;
+};
+
+/// What --report needs: a model of the options' CUDA targets, not a measurement (DeviceReport.h).
+Expected<ModelReport> reportModel(const ModelConfig &config, const CompileOptions &options);
+
 /// The program alone, without code: what --plan needs.
 Expected<Program> planModel(const ModelConfig &config, const CompileOptions &options);
 

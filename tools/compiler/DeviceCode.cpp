@@ -9,8 +9,7 @@ namespace gemma::compiler {
 
 static constexpr std::string_view emulated = "emu-";
 
-/// The architecture behind a target: "sm_80" of "emu-sm_80".
-static std::string chipOf(const std::string &target) {
+std::string chipOf(const std::string &target) {
   return target.starts_with(emulated) ? target.substr(emulated.size()) : target;
 }
 

@@ -15,6 +15,8 @@ namespace gemma::compiler {
 /// What --target can name besides "host": "sm_80", "sm_90", ... and, with "emu-" in front, the
 /// emulated device, which executes the same PTX on the host.
 bool isDeviceTarget(const std::string &target);
+/// The architecture behind a target: "sm_80" of "emu-sm_80".
+std::string chipOf(const std::string &target);
 /// All of them, "host" first, with commas between.
 std::string knownTargets();
 

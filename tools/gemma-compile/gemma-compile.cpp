@@ -34,6 +34,7 @@ struct CommandLine {
   std::string stopAfter;
   CompileOptions options;
   bool plan = false;
+  std::string report; ///< where to; "-": standard output
   std::string inspect;
   bool json = false;
   bool packWeights = false;
@@ -160,9 +161,9 @@ Status inspect(const CommandLine &line) {
 
 /// Looks early whether what is asked for can be written.
 Status checkOutputs(const CommandLine &line) {
-  if (line.output.empty())
+  if (line.output.empty() && (line.report.empty() || line.report == "-"))
     return {};
-  std::vector<std::string> outputs = {line.output};
+  std::vector<std::string> outputs = {line.output.empty() ? line.report : line.output};
   if (line.packWeights)
     outputs.push_back(line.output + ".weights");
   for (const std::string &output : outputs) {
@@ -193,9 +194,13 @@ Status compile(CommandLine &line) {
     return usage(
         "--kv-sharing: expected off with --fusion off, whose nodes have keys of their own, "
         "got on");
-  bool textOnly = line.plan || (!line.stopAfter.empty() && line.stopAfter != "codegen");
+  bool textOnly =
+      line.plan || !line.report.empty() || (!line.stopAfter.empty() && line.stopAfter != "codegen");
   if (!textOnly && line.output.empty())
     return usage("-o: expected a name for the artifact");
+
+  if (!line.report.empty() && (line.plan || !line.output.empty() || !line.stopAfter.empty()))
+    return usage("--report: goes without -o, --plan and --stop-after");
 
   Expected<Source> source = openSource(line.input);
   if (!source)
@@ -211,6 +216,14 @@ Status compile(CommandLine &line) {
       return badInput(line.options.dumpDir + ": " + error.message());
   }
 
+  if (!line.report.empty()) {
+    Expected<ModelReport> report = reportModel(source->config, line.options);
+    if (!report)
+      return report.error();
+    return line.report == "-"               ? writeText("", report->text)
+           : line.report.ends_with(".json") ? writeText(line.report, report->json)
+                                            : writeText(line.report, report->text);
+  }
   if (line.plan) {
     Expected<Program> program = planModel(source->config, line.options);
     if (!program)
@@ -316,6 +329,9 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_flag("--pack-weights", line->packWeights,
                "also write OUT.weights, which gemma-run maps instead of packing at every start");
   app.add_flag("--plan", line->plan, "print what the model takes of memory, and compile nothing");
+  app.add_option("--report", line->report,
+                 "write what the kernels take of the CUDA targets and what steps should cost there "
+                 "(a model) to this file, as JSON if its name ends in .json; -: standard output");
   app.add_option("--inspect", line->inspect, "print what this artifact holds");
   app.add_flag("--json", line->json, "--inspect as JSON");
   app.add_flag("--quiet", line->quiet, "no progress and no summary");
