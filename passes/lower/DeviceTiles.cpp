@@ -43,6 +43,11 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
     if (!segments) // a ring that goes on over tiles is never too long
       stages = std::clamp<int64_t>(kBlocks, 2, stages);
   }
+  if (plan.tokenTile == 128) { // as many rows: most operations for what is read
+    rows = 128;
+    threads = 256;
+    stages = 3;
+  }
   auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments);
   return {tile, threads};
 }

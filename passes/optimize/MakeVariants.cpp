@@ -10,12 +10,13 @@
 //                                 func.func @step.prefill(...)      {}
 //
 // On CUDA devices norm chains are launches of their own, and a variant's projections compute tiles
-// of 8, 32 or 64 tokens; decode variants may let blocks share work:
+// of 8, 32, 64 or 128 tokens; decode variants may let blocks share work:
 //
 //   func.func @step(...)      ->  func.func @step.decode_1(...)  {T <= 1, Q <= 1}
 //                                 func.func @step.decode_8(...)  {T <= 8, Q <= 1}
 //                                 func.func @step.decode_32(...) {T <= 32, Q <= 1}
 //                                 func.func @step.decode(...)    {Q <= 1}
+//                                 func.func @step.prefill_64(...) {T <= 64}
 //                                 func.func @step.prefill(...)   {}
 //
 // With `deterministic` nothing is shared, and all variants have the same kernels but for the tokens
@@ -39,6 +40,8 @@ using namespace gemma::passes;
 /// Rows up to which recomputing a norm chain in every projection is cheaper than a launch of its
 /// own.
 static constexpr int64_t kFewTokens = 8;
+/// Most tokens of the prefill variant with smaller tiles.
+static constexpr int64_t kSmallPrefill = 64;
 
 /// The set of sizes with `terms` all >= 0.
 static IntegerSet sizesWith(MLIRContext *context, ArrayRef<AffineExpr> terms) {
@@ -133,8 +136,18 @@ private:
       plan.tokenTile = plan.maxTokens <= 8 ? 8 : plan.maxTokens <= 32 ? 32 : 64;
       plan.splitWork = plan.fuseAttention = !deterministic;
     }
+    // Large tiles read weights and activations least often, small ones waste least.
+    if (fusion && maxChunk > kSmallPrefill) {
+      plans.push_back(anyPlan("prefill_64"));
+      plans.back().condition =
+          sizesWith(&getContext(), {kSmallPrefill - getAffineSymbolExpr(0, &getContext())});
+      plans.back().maxTokens = kSmallPrefill;
+      plans.back().maxSequences = std::min<int64_t>(maxBatch, kSmallPrefill);
+      plans.back().maxLogitRows = std::min<int64_t>(maxLogitRows, kSmallPrefill);
+      plans.back().tokenTile = 64;
+    }
     plans.push_back(anyPlan(fusion ? "prefill" : "unfused"));
-    plans.back().tokenTile = 64;
+    plans.back().tokenTile = fusion && maxChunk > kSmallPrefill ? 128 : 64;
     for (VariantPlan &plan : plans)
       plan.family = Family::Cuda;
     return plans;
