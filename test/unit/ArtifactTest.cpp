@@ -94,8 +94,8 @@ TEST_F(ArtifactTest, InspectShowsEveryPart) {
   for (const char *part :
        {"artifact ", "model sample", "avx2, 77 bytes, needs avx2 fma",
         "embed 11x8xf32, rows, 352 bytes", "c0 ring, heads 1, dim 4", "k1 grid (R ceildiv 3)",
-        "when (8 + (T * -1)) >= 0", "(read tokens, read @embed, write arena+64 [T, 8] f32) embed",
-        "readwrite @c1.v"})
+        "when (8 + (T * -1)) >= 0", "(read tokens, read @embed, write arena+64 [T, 8] f32, ",
+        "readwrite workspace+320 128 bytes, readwrite tickets 16 bytes) embed", "readwrite @c1.v"})
     EXPECT_TRUE(text.find(part) != std::string::npos) << part << " in\n" << text;
   nlohmann::json object = inspectJson(*read);
   EXPECT_EQ(object["identity"], read->identity);
@@ -106,7 +106,7 @@ TEST_F(ArtifactTest, InspectShowsEveryPart) {
 TEST_F(ArtifactTest, InspectShowsRowsThatLieApart) {
   artifact.program.variants[0].launches[0].arguments[2].shape = {2, 2};
   std::string text = inspectText(artifact);
-  EXPECT_NE(text.find("write arena+64 [T, 2, 2] f32 stride 8) embed"), std::string::npos) << text;
+  EXPECT_NE(text.find("write arena+64 [T, 2, 2] f32 stride 8, "), std::string::npos) << text;
 }
 
 TEST_F(ArtifactTest, BytesDependOnContentAlone) { EXPECT_EQ(written(), written()); }
@@ -212,7 +212,7 @@ TEST(ProgramCheck, Refuses) {
   EXPECT_TRUE(
       has(change([](Program &p) { p.variants[0].launches[0].arguments[1].index = 1; }), "index 1"));
   EXPECT_TRUE(has(change([](Program &p) { p.variants[0].launches[0].arguments.pop_back(); }),
-                  "expected 3"));
+                  "expected 5"));
   EXPECT_TRUE(has(change([](Program &p) { p.variants[0].arenaBytes -= 1; }), "inside the arena"));
   EXPECT_TRUE(has(
       change([](Program &p) { p.variants[0].launches[0].arguments[2].offset = UINT64_MAX - 63; }),
@@ -235,6 +235,19 @@ TEST(ProgramCheck, Refuses) {
                   "rows apart"));
   EXPECT_EQ(rows([](LaunchArgument &a) { a.shape = {2, 2}; }), "");
   EXPECT_EQ(rows([](LaunchArgument &a) { a.extent = 'B'; }), "");
+  // What blocks share: counters, and a workspace that lies in the arena apart from the buffers.
+  auto shared = [&](size_t argument, auto &&edit) {
+    return change([&](Program &p) { edit(p.variants[0].launches[0].arguments[argument]); });
+  };
+  EXPECT_TRUE(has(shared(4, [](LaunchArgument &a) { a.bytes = 0; }), "positive multiple of 4"));
+  EXPECT_TRUE(has(shared(4, [](LaunchArgument &a) { a.bytes = 6; }), "positive multiple of 4"));
+  EXPECT_TRUE(has(shared(4, [](LaunchArgument &a) { a.bytes = UINT64_MAX - 3; }), "up to 8 GiB"));
+  EXPECT_TRUE(has(shared(3, [](LaunchArgument &a) { a.bytes += 1; }), "inside the arena"));
+  EXPECT_TRUE(has(shared(3, [](LaunchArgument &a) { a.offset -= 64; }), "overlap"));
+  EXPECT_TRUE(has(change([](Program &p) {
+                    p.variants[0].launches[0].arguments[3] = p.variants[0].launches[0].arguments[4];
+                  }),
+                  "overlap"));
   EXPECT_TRUE(has(change([](Program &p) { p.kernels[0].access[1] = 1; }), "constant"));
   EXPECT_TRUE(has(change([](Program &p) {
                     p.variants[0].launches[1].arguments[3] = p.variants[0].launches[1].arguments[0];
