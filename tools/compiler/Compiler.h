@@ -30,7 +30,8 @@ struct CompileOptions {
   /// A token's result is the same bits alone, in a batch and in chunks. The host's programs are so
   /// anyway; those for CUDA devices give up sharing a tile's or a sequence's work between blocks.
   bool deterministic = false;
-  /// "host", or CUDA architectures and emulated ones: "sm_80", "emu-sm_80" (DeviceCode.h). One
+  /// "host", or CUDA architectures, their PTX alone, and emulated ones: "sm_80", "ptx-sm_80",
+  /// "emu-sm_80" (DeviceCode.h). One
   /// artifact has one program, so the host and CUDA devices do not go together.
   std::vector<std::string> targets = {"host"};
   std::vector<std::string> isas{}; ///< of the host; empty: all that the compiler knows

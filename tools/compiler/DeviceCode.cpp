@@ -7,10 +7,13 @@
 
 namespace gemma::compiler {
 
-static constexpr std::string_view emulated = "emu-";
+static constexpr std::string_view emulated = "emu-", textAlone = "ptx-";
 
 std::string chipOf(const std::string &target) {
-  return target.starts_with(emulated) ? target.substr(emulated.size()) : target;
+  for (std::string_view prefix : {emulated, textAlone})
+    if (target.starts_with(prefix))
+      return target.substr(prefix.size());
+  return target;
 }
 
 bool isDeviceTarget(const std::string &target) {
@@ -19,7 +22,7 @@ bool isDeviceTarget(const std::string &target) {
 
 std::string knownTargets() {
   std::string names = "host";
-  for (const char *prefix : {"", "emu-"})
+  for (const char *prefix : {"", "ptx-", "emu-"})
     for (const codegen::GpuTarget &target : codegen::gpuTargets())
       names += std::string(", ") + prefix + target.name;
   return names;
@@ -40,7 +43,8 @@ static Expected<KernelBinary> deviceObject(const codegen::PtxKernel &kernel,
                                            const std::string &target) {
   Expected<std::string> ptxas = codegen::findPtxas();
   if (!ptxas)
-    return badInput("--target " + target + ": " + ptxas.error().message);
+    return badInput("--target " + target + ": " + ptxas.error().message + "; --target ptx-" +
+                    target + " does without");
   Expected<codegen::PtxasReport> made =
       codegen::assemble(*ptxas, kernel.name, kernel.ptx.at(target), target);
   if (!made)
@@ -75,12 +79,16 @@ compileDeviceKernels(mlir::ModuleOp module, const std::vector<std::string> &targ
   bool havePtx = false;
   for (const std::string &target : targets) {
     started("code for " + target);
-    bool isEmulated = target.starts_with(emulated);
+    bool isEmulated = target.starts_with(emulated), isText = target.starts_with(textAlone);
     for (const codegen::PtxKernel &kernel : *kernels) {
       const std::string &ptx = kernel.ptx.at(chipOf(target));
       KernelBinary text{"ptx/" + kernel.name, ObjectKind::Ptx, kernel.name, {}, ptx};
       if (Status status = dump(text, target, ".ptx"); !status)
         return status.error();
+      if (!isEmulated && !havePtx)
+        objects.push_back(text);
+      if (isText)
+        continue;
       Expected<KernelBinary> object =
           isEmulated ? emulatorObject(kernel, target) : deviceObject(kernel, target);
       if (!object)
@@ -89,8 +97,6 @@ compileDeviceKernels(mlir::ModuleOp module, const std::vector<std::string> &targ
         if (Status status = dump(*object, target, ".cubin"); !status)
           return status.error();
       objects.push_back(std::move(*object));
-      if (!isEmulated && !havePtx)
-        objects.push_back(std::move(text));
     }
     havePtx |= !isEmulated;
   }

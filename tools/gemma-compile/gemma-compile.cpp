@@ -296,7 +296,8 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("INPUT", line->input, "checkpoint folder or config.json");
   app.add_option("-o,--output", line->output, "the artifact (or the text of --plan, --stop-after)");
   app.add_option("--target", line->options.targets,
-                 "host, or a list of CUDA architectures; emu-sm_80: the emulated device")
+                 "host, or a list for CUDA: sm_80 (machine code, and PTX for newer devices), "
+                 "ptx-sm_80 (PTX alone), emu-sm_80 (the emulated device)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
