@@ -10,11 +10,9 @@ namespace gemma {
 
 class HostExecutor : public Executor {
 public:
-  /// `kernels`: one a kernel of the program; they outlive the executor. Worker w gets the scratch
-  /// memory from `scratch + w · scratchStride` on.
-  HostExecutor(std::span<const GemmaKernel> kernels, unsigned threads, std::byte *scratch,
-               uint64_t scratchStride)
-      : kernels(kernels), pool(threads), scratch(scratch), scratchStride(scratchStride) {}
+  /// `kernels`: one a kernel of the program; they outlive the executor.
+  HostExecutor(std::span<const GemmaKernel> kernels, unsigned threads)
+      : kernels(kernels), pool(threads) {}
 
   /// Never fails: host kernels have no error path.
   Status run(const KernelCall &call) override;
@@ -22,8 +20,6 @@ public:
 private:
   std::span<const GemmaKernel> kernels;
   WorkerPool pool;
-  std::byte *scratch;
-  uint64_t scratchStride;
 };
 
 } // namespace gemma

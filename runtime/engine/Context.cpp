@@ -26,51 +26,58 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
   Expected<MemoryPlan> plan = planMemory(model->program(), request);
   if (!plan)
     return plan.status();
-  if (Status status = checkMemory(plan->contextBytes(), *plan); !status)
+  if (Status status = model->checkMemory(plan->contextBytes(), *plan); !status)
     return status;
   std::unique_ptr<Context> context(new Context(std::move(model), *plan));
   const char *poison = std::getenv("GEMMA_POISON");
   context->poison = options.poison || (poison && std::strcmp(poison, "1") == 0);
+  context->layOut();
   if (Status status = context->allocate(); !status)
     return status;
   context->bindArguments();
-  if (Status status = context->prepareExecutor(); !status)
-    return status;
   return context;
 }
 
-Status Context::prepareExecutor() {
-  Expected<std::unique_ptr<Executor>> made =
-      shared->makeExecutor(unsigned(memoryPlan.threads), scratch, scratchStride);
+Status Context::allocate() {
+  uint64_t bytes =
+      regions.empty() ? 0 : *alignedBytes(regions.back().range.bytes) + regions.back().range.offset;
+  if (bytes != memoryPlan.contextBytes())
+    return internalError("a context takes " + std::to_string(bytes) + " bytes, the plan said " +
+                         std::to_string(memoryPlan.contextBytes()));
+  Expected<std::unique_ptr<Executor>> made = shared->makeExecutor(unsigned(memoryPlan.threads));
   if (!made)
     return made.status();
   executor = std::move(*made);
+  Expected<ContextMemory> place = executor->allocate(bytes, visibleBytes);
+  if (!place)
+    return place.status();
+  memory = *place;
   for (const Region &region : regions)
-    if (Status status = executor->declareMemory(region.memory, region.bytes, region.name, false);
+    if (Status status = executor->declareMemory(memory.device + region.range.offset,
+                                                region.range.bytes, region.name, false);
         !status)
       return status;
   return {};
 }
 
-Status Context::allocate() {
-  Expected<PageMemory> pages = PageMemory::allocate(memoryPlan.contextBytes(), "a context");
-  if (!pages)
-    return pages.status();
-  memory = std::move(*pages);
+/// Gives every object its place, and every page to nobody.
+void Context::layOut() {
   const Program &program = shared->program();
   uint64_t used = 0;
   // planMemory() has found that none of these sizes overflows.
   auto take = [&](uint64_t bytes, std::string name) {
-    std::byte *place = memory.data() + used;
+    ByteRange place{used, bytes};
     used += *alignedBytes(bytes);
-    regions.push_back({place, bytes, std::move(name)});
+    regions.push_back({place, std::move(name)});
     return place;
   };
   for (size_t i = 0; i < stepInputCount; ++i)
     inputs.push_back(take(4 * uint64_t(stepInputEntries(StepInput(i), program)),
                           "input " + std::string(stepInputName(StepInput(i)))));
+  inputBytes = used;
   for (const OutputPlan &output : program.outputs)
     outputs.push_back(take(*outputBytes(output, program.limits), "output " + output.name));
+  visibleBytes = used;
   uint64_t scratchBytes = 0;
   for (const KernelPlan &kernel : program.kernels)
     scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
@@ -78,7 +85,6 @@ Status Context::allocate() {
   scratch = take(scratchStride * uint64_t(memoryPlan.threads), "scratch");
   arena = take(memoryPlan.activations, "activations");
   tickets = take(ticketBytes(program), "tickets");
-  clearTickets();
   int64_t sequencePages = (memoryPlan.context + 15) / 16;
   for (const CachePlan &cache : program.caches) {
     uint64_t pageCount =
@@ -86,24 +92,18 @@ Status Context::allocate() {
     for (const char *lane : {".k", ".v"}) {
       bool stored = cache.keys || lane[1] == 'v';
       lanes.push_back(stored ? take(*lanePageBytes(cache) * pageCount, "cache " + cache.name + lane)
-                             : nullptr);
+                             : ByteRange());
     }
     if (cache.ring)
       ringPages = cache.ringPages;
   }
-  if (used != memory.size())
-    return internalError("a context takes " + std::to_string(used) + " bytes, the plan said " +
-                         std::to_string(memory.size()));
   // Lower numbers are given out first.
   for (int64_t slot = memoryPlan.batch; slot-- > 0;)
     freeSlots.push_back(int32_t(slot));
   for (int64_t page = memoryPlan.batch * sequencePages; page-- > 0;)
     freePages.push_back(int32_t(page));
   sequences.resize(size_t(memoryPlan.batch));
-  return {};
 }
-
-void Context::clearTickets() { std::memset(tickets, 0, size_t(memoryPlan.tickets)); }
 
 void *Context::address(const LaunchArgument &argument) const {
   using Kind = LaunchArgument::Kind;
@@ -112,16 +112,16 @@ void *Context::address(const LaunchArgument &argument) const {
   switch (argument.kind) {
   case Kind::Buffer:
   case Kind::Workspace:
-    base = arena;
+    base = memory.device + arena.offset;
     break;
   case Kind::Tickets:
-    base = tickets;
+    base = memory.device + tickets.offset;
     break;
   case Kind::Weight:
     base = shared->weight(argument.index);
     break;
   case Kind::Cache:
-    base = lanes[size_t(argument.index) * 2 + (argument.name == "v")];
+    base = memory.device + lanes[size_t(argument.index) * 2 + (argument.name == "v")].offset;
     break;
   case Kind::Table:
     for (size_t lane = 0; lane < 4; ++lane)
@@ -129,12 +129,12 @@ void *Context::address(const LaunchArgument &argument) const {
         base = shared->tableLane(argument.index, lane);
     break;
   case Kind::Input:
-    base = inputs[size_t(*stepInputFromName(argument.name))];
+    base = memory.device + inputs[size_t(*stepInputFromName(argument.name))].offset;
     break;
   case Kind::Output:
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].name == argument.name)
-        base = outputs[i];
+        base = memory.device + outputs[i].offset;
     break;
   }
   // Kernels write only what checkProgram() found writable.
@@ -174,7 +174,7 @@ std::optional<OutputView> Context::output(std::string_view name) const {
     view.rowElements = 1;
     for (int64_t size : plans[i].shape)
       view.rowElements *= size;
-    view.data = outputs[i];
+    view.data = onHost(outputs[i].offset);
     return view;
   }
   return std::nullopt;
@@ -185,13 +185,47 @@ void OutputView::copyRow(int64_t row, std::span<double> out) const {
   widen(type, {data + size_t(row) * rowBytes, rowBytes}, 0, out);
 }
 
+const std::byte *Context::argumentData(size_t variant, size_t launch, size_t argument) const {
+  uint64_t offset = reinterpret_cast<uint64_t>(arguments[variant][launch][argument]) -
+                    reinterpret_cast<uint64_t>(memory.device);
+  return offset < memoryPlan.contextBytes() ? onHost(offset) : nullptr;
+}
+
+Status Context::fetchWritten(const Launch &launch) {
+  using Kind = LaunchArgument::Kind;
+  const Program &program = shared->program();
+  const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    const LaunchArgument &argument = launch.arguments[i];
+    if (kernel.access[i] == 0)
+      continue;
+    ByteRange range{arena.offset + argument.offset, argument.bytes};
+    if (argument.kind == Kind::Output) {
+      for (size_t o = 0; o < outputs.size(); ++o)
+        if (program.outputs[o].name == argument.name)
+          range = outputs[o];
+    } else if (argument.kind != Kind::Buffer) {
+      continue;
+    }
+    if (Status status = executor->download(range); !status)
+      return status;
+  }
+  return {};
+}
+
+Status Context::fetchCaches() {
+  for (const ByteRange &lane : lanes)
+    if (lane.bytes != 0)
+      if (Status status = executor->download(lane); !status)
+        return status;
+  return {};
+}
+
 std::span<const std::byte> Context::cacheLane(size_t cache, std::string_view lane) const {
-  const CachePlan &plan = shared->program().caches[cache];
-  if (lane == "k" && !plan.keys)
+  const ByteRange &range = lanes[cache * 2 + (lane == "v")];
+  if (range.bytes == 0)
     return {};
-  int64_t pages = plan.ring ? plan.ringPages : (memoryPlan.context + 15) / 16;
-  return {lanes[cache * 2 + (lane == "v")],
-          size_t(*lanePageBytes(plan)) * size_t(memoryPlan.batch * pages)};
+  return {onHost(range.offset), size_t(range.bytes)};
 }
 
 int64_t Context::pageOf(const Sequence &sequence, int64_t position, bool ring) const {
@@ -200,6 +234,12 @@ int64_t Context::pageOf(const Sequence &sequence, int64_t position, bool ring) c
               : int64_t(sequence.pages[size_t(page)]);
 }
 
-int32_t *Context::input(size_t index) const { return reinterpret_cast<int32_t *>(inputs[index]); }
+std::byte *Context::onHost(uint64_t offset) const {
+  return offset < visibleBytes ? memory.visible + offset : memory.rest + (offset - visibleBytes);
+}
+
+int32_t *Context::input(size_t index) const {
+  return reinterpret_cast<int32_t *>(onHost(inputs[index].offset));
+}
 
 } // namespace gemma

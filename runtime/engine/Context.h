@@ -4,7 +4,6 @@
 #include "runtime/device/Executor.h"
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/engine/Model.h"
-#include "runtime/support/Memory.h"
 #include "runtime/support/Status.h"
 
 #include <cstdint>
@@ -48,6 +47,8 @@ public:
   Status truncate(int64_t length);
 
 private:
+  /// Gives back the pages that `length` tokens do not need.
+  void releasePages(int64_t length);
   friend class Context;
   friend class CachePoison;
   Sequence(Context &context, int32_t slot) : context(context), slot(slot) {}
@@ -106,7 +107,7 @@ public:
   const Model &model() const { return *shared; }
   const MemoryPlan &plan() const { return memoryPlan; }
   /// What it holds: the plan's contextBytes().
-  uint64_t allocatedBytes() const { return memory.size(); }
+  uint64_t allocatedBytes() const { return memoryPlan.contextBytes(); }
   /// What runs its launches.
   Executor &device() { return *executor; }
   unsigned threads() const { return unsigned(memoryPlan.threads); }
@@ -131,13 +132,16 @@ public:
   /// The output of that name from the last step, or nothing if the program has none.
   std::optional<OutputView> output(std::string_view name) const;
 
-  /// Has `observer` called after every launch from now on; null: nobody. What the launch wrote is
-  /// in argumentData() until a later launch reuses the place.
+  /// Has `observer` called after every launch from now on; null: nobody. What the launch wrote into
+  /// buffers and outputs is in argumentData() until a later launch reuses the place. On a device
+  /// with memory of its own every launch is then waited for and copied back.
   void observeLaunches(LaunchObserver observer) { launchObserver = std::move(observer); }
-  const std::byte *argumentData(size_t variant, size_t launch, size_t argument) const {
-    return static_cast<const std::byte *>(arguments[variant][launch][argument]);
-  }
+  /// Null for what is not the context's: weights and tables.
+  const std::byte *argumentData(size_t variant, size_t launch, size_t argument) const;
 
+  /// Brings the caches to where cacheLane() looks. Nothing to do for a device that shares the
+  /// host's memory.
+  Status fetchCaches();
   /// A lane ("k", "v") of a cache: all its bytes, for tests; none if it is not stored.
   std::span<const std::byte> cacheLane(size_t cache, std::string_view lane) const;
   /// The page of each cache of that kind that holds a position of a sequence, for tests.
@@ -148,17 +152,22 @@ private:
   friend class CachePoison;
 
   Context(std::shared_ptr<const Model> model, const MemoryPlan &plan);
+  void layOut();
   Status allocate();
-  Status prepareExecutor();
   void bindArguments();
   void *address(const LaunchArgument &argument) const;
   Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
-  Status runLaunches(size_t variant, const std::vector<uint64_t> &grids);
-  void poisonMemory();
-  void clearTickets();
+  Status runLaunches(const StepResult &step, const std::vector<uint64_t> &grids);
+  std::vector<ByteRange> resultsOf(const StepResult &step) const;
+  /// Brings what a launch wrote to the host.
+  Status fetchWritten(const Launch &launch);
+  void undo(std::span<const StepRow> rows);
+  Status poisonMemory();
+  Status clearTickets();
   int32_t *input(size_t index) const;
+  std::byte *onHost(uint64_t offset) const;
 
   std::shared_ptr<const Model> shared;
   MemoryPlan memoryPlan;
@@ -168,20 +177,22 @@ private:
 
   /// A part of the memory, by the name that reports call it.
   struct Region {
-    const std::byte *memory;
-    uint64_t bytes;
+    ByteRange range;
     std::string name;
   };
   std::vector<Region> regions;
 
-  PageMemory memory; ///< everything below lies in it
-  std::byte *arena = nullptr;
-  std::byte *tickets = nullptr; ///< zero between launches
-  std::byte *scratch = nullptr; ///< of worker 0; the others follow
+  ContextMemory memory;      ///< everything below lies in it: inputs, outputs, the rest
+  uint64_t inputBytes = 0;   ///< from byte 0 on
+  uint64_t visibleBytes = 0; ///< inputs and outputs
+  ByteRange arena;
+  ByteRange tickets; ///< zero between launches
+  bool ticketsAreZero = false;
+  ByteRange scratch; ///< of worker 0; the others follow
   uint64_t scratchStride = 0;
-  std::vector<std::byte *> outputs;
-  std::vector<std::byte *> inputs;
-  std::vector<std::byte *> lanes; ///< k and v of each cache
+  std::vector<ByteRange> outputs;
+  std::vector<ByteRange> inputs;
+  std::vector<ByteRange> lanes; ///< k and v of each cache; of no bytes if not stored
 
   /// Of each variant, of each launch: the addresses of its arguments.
   std::vector<std::vector<std::vector<void *>>> arguments;

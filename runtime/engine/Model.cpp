@@ -5,11 +5,18 @@
 #include "runtime/device/HostExecutor.h"
 #include "runtime/device/WorkerPool.h"
 #include "runtime/engine/AngleTables.h"
+#include "runtime/engine/CudaModel.h"
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace gemma {
+
+/// Weights that lie ready go to a device in parts of this, with a word of progress after each.
+static constexpr size_t uploadBytes = size_t(64) << 20;
+
+Model::Model() = default;
+Model::~Model() = default;
 
 Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOptions &options,
                                                 bool haveWeights) {
@@ -18,46 +25,120 @@ Expected<std::shared_ptr<Model>> Model::prepare(Artifact artifact, const ModelOp
   Expected<MemoryPlan> plan = planMemory(model->program(), options.memory);
   if (!plan)
     return plan.status();
-  if (Status status = checkMemory(plan->total() - (haveWeights ? plan->weights : 0), *plan);
-      !status)
+  Expected<WeightPlaces> places = planWeights(model->program());
+  if (!places)
+    return places.status();
+  model->weightOffsets = std::move(places->offsets);
+  model->weightBytes = places->total;
+  if (Status status = model->loadKernels(options.device); !status)
     return status;
-  model->plannedBytes = plan->modelBytes();
-  if (Status status = model->loadKernels(); !status)
+  // Weights that the host has are still to go to a device.
+  uint64_t have = haveWeights && !model->cuda ? plan->weights : 0;
+  if (Status status = model->checkMemory(plan->total() - have, *plan); !status)
     return status;
   if (Status status = model->makeTables(); !status)
     return status;
+  if (model->bytes() != plan->modelBytes())
+    return internalError("weights and tables take " + std::to_string(model->bytes()) +
+                         " bytes, the plan said " + std::to_string(plan->modelBytes()));
   return model;
 }
 
 Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, WeightArena weights,
                                                    const ModelOptions &options) {
-  Expected<std::shared_ptr<Model>> model =
+  Expected<std::shared_ptr<Model>> made =
       prepare(std::move(artifact), options, /*haveWeights=*/true);
-  if (!model)
-    return model.status();
-  (*model)->weights = std::move(weights);
-  return std::shared_ptr<const Model>(std::move(*model));
+  if (!made)
+    return made.status();
+  Model &model = **made;
+  if (model.cuda) {
+    std::span<const std::byte> bytes = weights.payload();
+    for (size_t at = 0; at < bytes.size(); at += uploadBytes) {
+      size_t count = std::min(uploadBytes, bytes.size() - at);
+      if (Status status = model.cuda->upload(at, bytes.subspan(at, count)); !status)
+        return status;
+      if (options.progress)
+        options.progress(at + count, bytes.size());
+    }
+    if (Status status = model.cuda->finishUploads(); !status)
+      return status;
+  } else {
+    model.weights = std::move(weights);
+    model.weightStart = model.weights.payload().data();
+  }
+  return std::shared_ptr<const Model>(std::move(*made));
 }
 
 Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Checkpoint &checkpoint,
                                                    const ModelOptions &options) {
-  Expected<std::shared_ptr<Model>> model = prepare(std::move(artifact), options, false);
-  if (!model)
-    return model.status();
+  Expected<std::shared_ptr<Model>> made = prepare(std::move(artifact), options, false);
+  if (!made)
+    return made.status();
+  Model &model = **made;
   unsigned threads = options.threads ? options.threads : WorkerPool::availableThreads();
-  Expected<WeightArena> weights =
-      WeightArena::pack((*model)->program(), checkpoint, int(threads), options.progress);
-  if (!weights)
-    return weights.status();
-  (*model)->weights = std::move(*weights);
-  if ((*model)->bytes() != (*model)->plannedBytes)
-    return internalError("weights and tables take " + std::to_string((*model)->bytes()) +
-                         " bytes, the plan said " + std::to_string((*model)->plannedBytes));
-  return std::shared_ptr<const Model>(std::move(*model));
+  if (model.cuda) {
+    auto upload = [&](uint64_t offset, std::span<const std::byte> bytes) {
+      return model.cuda->upload(offset, bytes);
+    };
+    if (Status status =
+            packWeights(model.program(), checkpoint, int(threads), upload, options.progress);
+        !status)
+      return status;
+    if (Status status = model.cuda->finishUploads(); !status)
+      return status;
+  } else {
+    Expected<WeightArena> weights =
+        WeightArena::pack(model.program(), checkpoint, int(threads), options.progress);
+    if (!weights)
+      return weights.status();
+    model.weights = std::move(*weights);
+    model.weightStart = model.weights.payload().data();
+  }
+  return std::shared_ptr<const Model>(std::move(*made));
 }
 
-Status Model::loadKernels() {
-  return program().family == DeviceFamily::Host ? loadHostKernels() : loadEmulatedKernels();
+Status Model::checkMemory(uint64_t bytes, const MemoryPlan &plan) const {
+  return cuda ? cuda->checkMemory(bytes, plan) : gemma::checkMemory(bytes, plan);
+}
+
+bool Model::hasObjects(ObjectKind kind) const {
+  return std::ranges::any_of(content.objects,
+                             [&](const KernelBinary &binary) { return binary.kind == kind; });
+}
+
+Status Model::loadKernels(const DeviceChoice &choice) {
+  using Kind = DeviceChoice::Kind;
+  bool host = program().family == DeviceFamily::Host;
+  if (host && (choice.kind == Kind::Cuda || choice.kind == Kind::Emulated))
+    return usage("device " + choice.text() + ": the artifact was compiled for the host; compile " +
+                 "it with --target " + (choice.kind == Kind::Cuda ? "sm_80" : "emu-sm_80"));
+  if (!host && choice.kind == Kind::Host)
+    return usage("device host: the artifact was compiled for CUDA devices; compile it with "
+                 "--target host");
+  return host ? loadHostKernels() : loadCudaKernels(choice);
+}
+
+Status Model::loadCudaKernels(const DeviceChoice &choice) {
+  using Kind = DeviceChoice::Kind;
+  if (choice.kind == Kind::Emulated)
+    return loadEmulatedKernels();
+  bool haveCode = hasObjects(ObjectKind::Cubin) || hasObjects(ObjectKind::Ptx);
+  if (!haveCode && choice.kind == Kind::Cuda)
+    return usage("device " + choice.text() +
+                 ": the artifact has code for the emulated device "
+                 "alone; compile it with --target sm_80 or ptx-sm_80");
+  if (haveCode) {
+    Expected<std::unique_ptr<CudaModel>> opened = CudaModel::open(content, choice.ordinal);
+    if (opened) {
+      cuda = std::move(*opened);
+      isaName = cuda->title();
+      return {};
+    }
+    if (choice.kind == Kind::Cuda || !hasObjects(ObjectKind::Emulator))
+      return opened.status();
+    cudaProblem = opened.error().message;
+  }
+  return loadEmulatedKernels();
 }
 
 Status Model::loadEmulatedKernels() {
@@ -66,9 +147,8 @@ Status Model::loadEmulatedKernels() {
       return binary.kind == ObjectKind::Emulator && binary.kernel == plan.name;
     });
     if (object == content.objects.end())
-      return badInput("the artifact was compiled for CUDA devices, which this runtime does not "
-                      "drive yet, and has no code for the emulated device; compile with --target "
-                      "emu-sm_80");
+      return usage("device emu: the artifact has no code for the emulated device; compile it with "
+                   "--target emu-sm_80");
     Expected<emu::Module> module = emu::Module::load(object->bytes, "object " + object->name);
     if (!module)
       return module.status();
@@ -103,11 +183,11 @@ Status Model::loadHostKernels() {
   return {};
 }
 
-Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads, std::byte *scratch,
-                                                        uint64_t scratchStride) const {
+Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads) const {
   if (program().family == DeviceFamily::Host)
-    return std::unique_ptr<Executor>(
-        std::make_unique<HostExecutor>(kernels, threads, scratch, scratchStride));
+    return std::unique_ptr<Executor>(std::make_unique<HostExecutor>(kernels, threads));
+  if (cuda)
+    return cuda->makeExecutor();
   const char *settings = std::getenv("GEMMA_EMU");
   Expected<emu::LaunchOptions> options = emu::launchOptionsFrom(settings ? settings : "");
   if (!options)
@@ -145,6 +225,7 @@ Status Model::makeTables() {
         return internalError("angle tables: more than 63 bits of bytes");
       total = *end;
     }
+  tableBytes = total;
   Expected<PageMemory> memory = PageMemory::allocate(total, "angle tables");
   if (!memory)
     return memory.status();
@@ -155,6 +236,21 @@ Status Model::makeTables() {
       fillAngleLane(table, lane,
                     {tables.data() + tableOffsets[index * 4 + lane], *tableLaneBytes(table)});
   }
+  tableStart = tables.data();
+  return cuda ? moveTables() : Status();
+}
+
+/// Takes memory on the device for weights and tables, and the tables there.
+Status Model::moveTables() {
+  if (Status status = cuda->allocate(bytes()); !status)
+    return status;
+  weightStart = cuda->data();
+  tableStart = weightStart + weightBytes;
+  if (Status status = cuda->upload(weightBytes, tables.bytes()); !status)
+    return status;
+  if (Status status = cuda->finishUploads(); !status)
+    return status;
+  tables = {};
   return {};
 }
 

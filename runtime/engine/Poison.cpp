@@ -22,7 +22,9 @@ std::vector<uint16_t> CachePoison::alive(const CachePlan &cache) const {
   return bits;
 }
 
-void CachePoison::fillDeadPlaces() {
+Status CachePoison::fillDeadPlaces() {
+  if (Status status = context.fetchCaches(); !status)
+    return status;
   const std::vector<CachePlan> &caches = context.model().program().caches;
   for (size_t c = 0; c < caches.size(); ++c) {
     const CachePlan &cache = caches[c];
@@ -35,15 +37,20 @@ void CachePoison::fillDeadPlaces() {
           continue;
         // All ones is a NaN in every float type.
         if (cache.keys) {
-          std::byte *k = context.lanes[c * 2] + p * pageBytes;
+          std::byte *k = context.onHost(context.lanes[c * 2].offset) + p * pageBytes;
           for (size_t row = 0; row < heads * dim; ++row)
             std::memset(k + (row * page + o) * width, 0xff, width);
         }
-        std::byte *v = context.lanes[c * 2 + 1] + p * pageBytes;
+        std::byte *v = context.onHost(context.lanes[c * 2 + 1].offset) + p * pageBytes;
         for (size_t head = 0; head < heads; ++head)
           std::memset(v + (head * page + o) * dim * width, 0xff, dim * width);
       }
   }
+  for (const ByteRange &lane : context.lanes)
+    if (lane.bytes != 0)
+      if (Status status = context.executor->upload(lane); !status)
+        return status;
+  return {};
 }
 
 } // namespace gemma

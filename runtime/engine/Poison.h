@@ -10,7 +10,7 @@ public:
   explicit CachePoison(Context &context) : context(context) {}
 
   /// Every place of every cache that the next token of its sequence cannot see.
-  void fillDeadPlaces();
+  Status fillDeadPlaces();
 
 private:
   /// For each page of a cache, which of its 16 positions are alive (a bit each).

@@ -32,12 +32,16 @@ Status Sequence::truncate(int64_t length) {
   tokens = length;
   if (length == 0)
     highWater = 0;
+  releasePages(length);
+  return {};
+}
+
+void Sequence::releasePages(int64_t length) {
   size_t keep = size_t((length + 15) / 16);
   while (pages.size() > keep) {
     context.freePages.push_back(pages.back());
     pages.pop_back();
   }
-  return {};
 }
 
 } // namespace gemma

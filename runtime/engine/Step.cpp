@@ -143,27 +143,71 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
   rowStarts[rows.size()] = int32_t(t);
 }
 
-Status Context::runLaunches(size_t variant, const std::vector<uint64_t> &grids) {
-  const std::vector<Launch> &launches = shared->program().variants[variant].launches;
-  auto sizes = reinterpret_cast<const GemmaSizes *>(input(size_t(StepInput::Sizes)));
-  for (size_t i = 0; i < launches.size(); ++i) {
-    KernelCall call{size_t(launches[i].kernel), grids[i], arguments[variant][i], sizes,
-                    launches[i].nodes};
-    if (Status status = executor->run(call); !status)
-      return status;
-    if (launchObserver)
-      launchObserver(variant, i);
+/// What the step's outputs take.
+std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
+  std::vector<ByteRange> ranges;
+  const std::vector<OutputPlan> &plans = shared->program().outputs;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    uint64_t bytes =
+        uint64_t(plans[i].extent == 'T' ? step.tokens : step.logitRows) * byteWidth(plans[i].type);
+    for (int64_t size : plans[i].shape)
+      bytes *= uint64_t(size);
+    if (bytes != 0)
+      ranges.push_back({outputs[i].offset, bytes});
   }
+  return ranges;
+}
+
+Status Context::runLaunches(const StepResult &step, const std::vector<uint64_t> &grids) {
+  const std::vector<Launch> &launches = shared->program().variants[step.variant].launches;
+  auto sizes =
+      reinterpret_cast<const GemmaSizes *>(memory.device + inputs[size_t(StepInput::Sizes)].offset);
+  executor->begin(step.variant, inputBytes);
+  Status status;
+  for (size_t i = 0; i < launches.size() && status; ++i) {
+    status = executor->run({size_t(launches[i].kernel), grids[i], arguments[step.variant][i], sizes,
+                            launches[i].nodes, memory.device + scratch.offset, scratchStride});
+    if (status && launchObserver) {
+      status = executor->finish({});
+      if (status)
+        status = fetchWritten(launches[i]);
+      if (status)
+        launchObserver(step.variant, i);
+    }
+  }
+  std::vector<ByteRange> results;
+  if (status)
+    results = resultsOf(step);
+  Status ended = executor->finish(results);
+  return status ? ended : status;
+}
+
+/// After a step that failed: its rows' sequences are as before it. What it wrote lies where their
+/// tokens do not look, but may have overwritten what a sliding layer would need to go back.
+void Context::undo(std::span<const StepRow> rows) {
+  for (const StepRow &row : rows) {
+    Sequence &sequence = *row.sequence;
+    sequence.releasePages(sequence.tokens);
+    sequence.highWater = std::max(sequence.highWater, sequence.tokens + int64_t(row.tokens.size()));
+  }
+  last = {};
+}
+
+/// Before the first step, and after one that failed.
+Status Context::clearTickets() {
+  if (!ticketsAreZero && tickets.bytes != 0)
+    if (Status status = executor->fill(tickets, 0); !status)
+      return status;
+  ticketsAreZero = true;
   return {};
 }
 
-void Context::poisonMemory() {
-  std::memset(arena, 0xff, size_t(memoryPlan.activations));
-  std::memset(scratch, 0xff, size_t(scratchStride) * size_t(memoryPlan.threads));
-  const Program &program = shared->program();
-  for (size_t i = 0; i < outputs.size(); ++i)
-    std::memset(outputs[i], 0xff, size_t(*outputBytes(program.outputs[i], program.limits)));
-  CachePoison(*this).fillDeadPlaces();
+Status Context::poisonMemory() {
+  for (const std::vector<ByteRange> &ranges : {std::vector{arena, scratch}, outputs})
+    for (const ByteRange &range : ranges)
+      if (Status status = executor->fill(range, 0xff); !status)
+        return status;
+  return CachePoison(*this).fillDeadPlaces();
 }
 
 Expected<StepResult> Context::step(std::span<const StepRow> rows) {
@@ -175,15 +219,19 @@ Expected<StepResult> Context::step(std::span<const StepRow> rows) {
   if (!variant)
     return variant.status();
   // From here on only a device can fail.
+  if (Status status = clearTickets(); !status)
+    return status;
   if (poison)
-    poisonMemory();
+    if (Status status = poisonMemory(); !status)
+      return status;
   StepResult result;
   result.tokens = sizes.tokens;
   result.logitRows = sizes.logitRows;
   result.variant = *variant;
   fillInputs(rows, sizes, result);
-  if (Status status = runLaunches(*variant, grids); !status) {
-    clearTickets(); // a launch that did not end may have left some
+  if (Status status = runLaunches(result, grids); !status) {
+    ticketsAreZero = false; // a launch that did not end may have left some
+    undo(rows);
     return status;
   }
   for (const StepRow &row : rows) {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <thread>
 
 namespace gemma {
 
@@ -35,8 +34,6 @@ static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes)
 
 Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, int threads,
                          const std::filesystem::path &path, const PackProgress &progress) {
-  if (threads <= 0)
-    threads = int(std::max(1u, std::thread::hardware_concurrency()));
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)
     return places.status();
@@ -46,24 +43,12 @@ Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, i
     if (Status status = file.write(header); !status)
       return status;
     Hasher hasher;
-    for (size_t i = 0; i < program.weights.size(); ++i) {
-      uint64_t end = i + 1 < places->offsets.size() ? places->offsets[i + 1] : places->total;
-      // Its alignment included, zero.
-      Expected<PageMemory> memory =
-          PageMemory::allocate(end - places->offsets[i], program.weights[i].name);
-      if (!memory)
-        return memory.status();
-      std::span<std::byte> out = memory->bytes().first(size_t(program.weights[i].bytes));
-      if (Status status = packWeight(program.weights[i], checkpoint, threads, out); !status)
-        return status;
-      hasher.update(memory->bytes());
-      if (Status status = file.write(memory->bytes()); !status)
-        return status;
-      for (const std::string &source : places->finished[i])
-        checkpoint.dropPages(checkpoint.tensors().at(source));
-      if (progress)
-        progress(end, places->total);
-    }
+    auto append = [&](uint64_t, std::span<const std::byte> bytes) {
+      hasher.update(bytes);
+      return file.write(bytes);
+    };
+    if (Status status = packWeights(program, checkpoint, threads, append, progress); !status)
+      return status;
     return file.write(hasher.digest());
   });
 }

@@ -217,6 +217,33 @@ Expected<WeightPlaces> planWeights(const Program &program) {
   return places;
 }
 
+Status packWeights(const Program &program, const Checkpoint &checkpoint, int threads,
+                   const WeightSink &sink, const PackProgress &progress) {
+  if (threads <= 0)
+    threads = int(std::max(1u, std::thread::hardware_concurrency()));
+  Expected<WeightPlaces> places = planWeights(program);
+  if (!places)
+    return places.status();
+  for (size_t i = 0; i < program.weights.size(); ++i) {
+    uint64_t begin = places->offsets[i];
+    uint64_t end = i + 1 < places->offsets.size() ? places->offsets[i + 1] : places->total;
+    // What lies between it and the next is zero.
+    Expected<PageMemory> memory = PageMemory::allocate(end - begin, program.weights[i].name);
+    if (!memory)
+      return memory.status();
+    std::span<std::byte> out = memory->bytes().first(size_t(program.weights[i].bytes));
+    if (Status status = packWeight(program.weights[i], checkpoint, threads, out); !status)
+      return status;
+    if (Status status = sink(begin, memory->bytes()); !status)
+      return status;
+    for (const std::string &source : places->finished[i])
+      checkpoint.dropPages(checkpoint.tensors().at(source));
+    if (progress)
+      progress(end, places->total);
+  }
+  return {};
+}
+
 Expected<WeightArena> WeightArena::allocate(const Program &program) {
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)

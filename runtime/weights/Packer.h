@@ -35,6 +35,13 @@ Status packWeight(const WeightRecipe &recipe, const Checkpoint &checkpoint, int 
 /// Told after each weight: bytes done and of all.
 using PackProgress = std::function<void(uint64_t done, uint64_t total)>;
 
+/// Given a packed weight: its offset among all, its bytes up to the next one's.
+using WeightSink = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
+
+/// Packs weight by weight, with memory for one at a time, in the order of their places.
+Status packWeights(const Program &program, const Checkpoint &checkpoint, int threads,
+                   const WeightSink &sink, const PackProgress &progress = {});
+
 /// Where the weights lie, one after another, each on a multiple of 64 bytes.
 struct WeightPlaces {
   std::vector<uint64_t> offsets; ///< one a weight
@@ -61,6 +68,8 @@ public:
   /// The first byte of weight `index`.
   const std::byte *data(size_t index) const { return start + places.offsets[index]; }
   uint64_t bytes() const { return places.total; }
+  /// All of them.
+  std::span<const std::byte> payload() const { return {start, size_t(places.total)}; }
   /// Whether the bytes are a file's, which the system may drop and read again.
   bool isMapped() const { return file.size() != 0; }
 

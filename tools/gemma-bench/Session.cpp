@@ -77,6 +77,9 @@ Expected<BenchSession> BenchSession::open(BenchOptions &options, Progress &progr
       options.artifact.empty() ? compileBuiltIn(progress) : readArtifact(options.artifact);
   if (!artifact)
     return artifact.status();
+  if (artifact->program.family != DeviceFamily::Host)
+    return badInput("gemma-bench measures kernels of the host, and " + options.artifact +
+                    " was compiled for CUDA devices; gemma-run says what tokens take");
   if (Status status = resolveTokens(options, artifact->program.limits.maxContext); !status)
     return status;
   int64_t needed = options.context + options.decode;

@@ -14,7 +14,8 @@ struct RunOptions {
   std::optional<std::string> prompt, promptFile, tokens, perplexity;
   bool chat = false;
 
-  std::string weights; ///< a folder; empty: the recorded one
+  std::string device = "auto"; ///< DeviceChoice::parse()
+  std::string weights;         ///< a folder; empty: the recorded one
   std::optional<int64_t> threads, context;
   int64_t maxTokens = 256;
   bool ignoreEos = false;

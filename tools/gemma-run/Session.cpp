@@ -85,6 +85,9 @@ Expected<std::shared_ptr<const Model>> loadModel(Artifact artifact, const RunOpt
 
 Expected<Session> Session::open(const RunOptions &options) {
   auto start = Clock::now();
+  Expected<DeviceChoice> device = DeviceChoice::parse(options.device);
+  if (!device)
+    return usage("--" + device.error().message);
   std::error_code code;
   if (std::filesystem::is_directory(options.artifact, code)) {
     if (std::filesystem::exists(std::filesystem::path(options.artifact) / "config.json", code))
@@ -110,12 +113,16 @@ Expected<Session> Session::open(const RunOptions &options) {
   ModelOptions modelOptions;
   modelOptions.threads = contextOptions.threads;
   modelOptions.memory = {contextOptions.context, 1, int64_t(contextOptions.threads)};
+  modelOptions.device = *device;
   modelOptions.progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
   Expected<std::shared_ptr<const Model>> model =
       loadModel(std::move(*artifact), options, modelOptions);
   if (!model)
     return model.status();
   session.model = std::move(*model);
+  if (!session.model->whyNotCuda().empty() && !options.quiet)
+    std::fprintf(stderr, "running on the emulated device, thousands of times slower: %s\n",
+                 session.model->whyNotCuda().c_str());
   Expected<std::unique_ptr<Context>> context = Context::create(session.model, contextOptions);
   if (!context)
     return context.status();

@@ -23,6 +23,11 @@ static std::function<Status()> declare(CLI::App &app) {
 
   app.add_option("--weights", options->weights,
                  "the checkpoint's folder (default: where it was at compile time)");
+  app.add_option(
+         "--device", options->device,
+         "auto, host, cuda:N or emu (the emulated CUDA device); auto: what the artifact was "
+         "compiled for, and for CUDA the emulated device where there is none")
+      ->capture_default_str();
   app.add_option("--threads", options->threads, "default: the cores the process may use")
       ->check(CLI::Range(int64_t(1), int64_t(4096)));
   app.add_option("--context", options->context,
@@ -65,6 +70,8 @@ static std::function<Status()> declare(CLI::App &app) {
              "GEMMA_EMU=order=reverse,async=random,seed=7,checks=off sets how the emulated device "
              "runs.\n"
              "GEMMA_POISON=1 fills memory that must not be read with NaN before every step.\n"
+             "GEMMA_LIBCUDA=FILE is the CUDA driver's library instead of libcuda.so.1; with\n"
+             "GEMMA_CUDA_SYNC=1 an error on a CUDA device names its kernel.\n"
              "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
   return [options] { return runMode(*options); };
 }

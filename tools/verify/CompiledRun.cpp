@@ -101,6 +101,8 @@ Expected<Tensor> CompiledRun::step(std::span<const int32_t> tokens, bool allLogi
   context->observeLaunches(nullptr);
   if (!result)
     return result.status();
+  if (Status status = context->fetchCaches(); !status)
+    return status;
   std::optional<OutputView> logits = context->output("logits");
   if (!logits)
     return internalError("the program has no output logits");
