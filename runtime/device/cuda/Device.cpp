@@ -44,14 +44,12 @@ Status Device::prepare() {
   if (Status status = library->call(cu.deviceTotalMem, &total, device); !status)
     return located(status);
   known.memoryBytes = total;
-  int shared = 0, threads = 0, blocks = 0, processors = 0, cache = 0;
+  int shared = 0, threads = 0, blocks = 0, processors = 0;
   for (auto [value, attribute] :
        {std::pair(&known.major, ComputeCapabilityMajor),
         std::pair(&known.minor, ComputeCapabilityMinor),
         std::pair(&shared, MaxSharedMemoryPerBlockOptin), std::pair(&threads, MaxThreadsPerBlock),
-        std::pair(&blocks, MaxGridDimX), std::pair(&processors, MultiprocessorCount),
-        std::pair(&cache, L2CacheSize), std::pair(&known.memoryClockKHz, MemoryClockRate),
-        std::pair(&known.memoryBusBits, GlobalMemoryBusWidth)})
+        std::pair(&blocks, MaxGridDimX), std::pair(&processors, MultiprocessorCount)})
     if (Status status = library->call(cu.deviceGetAttribute, value, int(attribute), device);
         !status)
       return located(status);
@@ -59,7 +57,6 @@ Status Device::prepare() {
   known.threadsPerBlock = uint32_t(threads);
   known.blocksPerGrid = uint32_t(blocks);
   known.multiprocessors = uint32_t(processors);
-  known.l2Bytes = uint64_t(cache);
   return located(library->call(cu.primaryCtxRetain, &context, device));
 }
 
@@ -78,6 +75,13 @@ Status Device::located(const Status &status) const {
   Error error = status.error();
   error.message = title() + ": " + error.message;
   return error;
+}
+
+std::optional<int> Device::attribute(DeviceAttribute which) const {
+  int value = 0;
+  if (!library->call(api().deviceGetAttribute, &value, int(which), device))
+    return std::nullopt;
+  return value;
 }
 
 Expected<uint64_t> Device::freeBytes() const {

@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/Library.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,8 +69,6 @@ struct DeviceFacts {
   uint32_t threadsPerBlock = 0;
   uint32_t blocksPerGrid = 0; ///< along x
   uint32_t multiprocessors = 0;
-  uint64_t l2Bytes = 0;
-  int memoryClockKHz = 0, memoryBusBits = 0; ///< 0 where the driver no longer says
   int driverVersion = 0; ///< 1000 · major + 10 · minor of the newest CUDA it runs
 };
 
@@ -110,6 +109,8 @@ public:
     (void)library->call(entry, handle);
   }
 
+  /// Something more about it, for reports; nothing where the driver does not say.
+  std::optional<int> attribute(DeviceAttribute which) const;
   /// Bytes that can still be allocated.
   Expected<uint64_t> freeBytes() const;
   /// `what` names it in the error. What is in it is undefined.
