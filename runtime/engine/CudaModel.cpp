@@ -73,8 +73,14 @@ Status CudaModel::finishUploads() {
 }
 
 Expected<std::unique_ptr<Executor>> CudaModel::makeExecutor() const {
-  const char *sync = std::getenv("GEMMA_CUDA_SYNC");
-  return cuda::CudaExecutor::create(device, loaded.kernels, sync && std::strcmp(sync, "1") == 0);
+  auto is = [](const char *name, const char *value) {
+    const char *set = std::getenv(name);
+    return set && std::strcmp(set, value) == 0;
+  };
+  cuda::CudaExecutorOptions options;
+  options.waitEachLaunch = is("GEMMA_CUDA_SYNC", "1");
+  options.graphs = !is("GEMMA_CUDA_GRAPHS", "0");
+  return cuda::CudaExecutor::create(device, loaded.kernels, options);
 }
 
 } // namespace gemma

@@ -36,7 +36,7 @@ public:
   const std::byte *data() const { return reinterpret_cast<const std::byte *>(memory.pointer()); }
 
   /// What runs a context's launches. With GEMMA_CUDA_SYNC=1 each launch is waited for, so that an
-  /// error names its kernel.
+  /// error names its kernel; with GEMMA_CUDA_GRAPHS=0 steps do not become graphs.
   Expected<std::unique_ptr<Executor>> makeExecutor() const;
 
 private:

@@ -71,7 +71,8 @@ static std::function<Status()> declare(CLI::App &app) {
              "runs.\n"
              "GEMMA_POISON=1 fills memory that must not be read with NaN before every step.\n"
              "GEMMA_LIBCUDA=FILE is the CUDA driver's library instead of libcuda.so.1; with\n"
-             "GEMMA_CUDA_SYNC=1 an error on a CUDA device names its kernel.\n"
+             "GEMMA_CUDA_SYNC=1 an error on a CUDA device names its kernel, with\n"
+             "GEMMA_CUDA_GRAPHS=0 steps do not become graphs.\n"
              "Exit codes: 0 ok, 1 bad input, 2 usage, 3 internal, 130 after Ctrl-C.");
   return [options] { return runMode(*options); };
 }

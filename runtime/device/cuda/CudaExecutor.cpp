@@ -5,11 +5,13 @@ namespace gemma::cuda {
 /// Of the copies that tests ask for.
 static constexpr uint64_t stagingBytes = uint64_t(1) << 20;
 
+/// Kinds of steps to remember: batches of every size, and how far the longest sequence has come.
+static constexpr size_t mostGraphs = 128;
+
 Expected<std::unique_ptr<Executor>> CudaExecutor::create(std::shared_ptr<const Device> device,
                                                          std::span<const LoadedKernel> kernels,
-                                                         bool waitEachLaunch) {
-  std::unique_ptr<CudaExecutor> executor(
-      new CudaExecutor(std::move(device), kernels, waitEachLaunch));
+                                                         const CudaExecutorOptions &options) {
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(std::move(device), kernels, options));
   Expected<Stream> stream = executor->device->makeStream();
   if (!stream)
     return stream.status();
@@ -44,8 +46,10 @@ Expected<ContextMemory> CudaExecutor::allocate(uint64_t bytes, uint64_t visible)
                        mirror.data()};
 }
 
-void CudaExecutor::begin(size_t, uint64_t bytes) {
+void CudaExecutor::begin(size_t stepVariant, uint64_t bytes) {
+  variant = stepVariant;
   inputBytes = bytes;
+  whole = true;
   launches.clear();
 }
 
@@ -82,7 +86,7 @@ Status CudaExecutor::launch(const Pending &pending) {
       device->call(device->api().launchKernel, kernel.function, pending.blocks, 1u, 1u,
                    unsigned(kernel.need.threads), 1u, 1u, unsigned(kernel.need.sharedBytes),
                    stream.get(), parameters.data(), static_cast<void **>(nullptr));
-  if (status && waitEachLaunch)
+  if (status && options.waitEachLaunch)
     status = wait();
   return status ? status : ofLaunch(status, kernel.need.name, pending.nodes);
 }
@@ -107,8 +111,61 @@ Status CudaExecutor::enqueue(std::span<const ByteRange> results) {
   return {};
 }
 
-Status CudaExecutor::finish(std::span<const ByteRange> results) {
+CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) const {
+  StepKey key = {variant, launches.size()};
+  for (const Pending &pending : launches)
+    key.push_back(pending.blocks);
+  for (const ByteRange &range : results) {
+    key.push_back(range.offset);
+    key.push_back(range.bytes);
+  }
+  return key;
+}
+
+Expected<Owned<GraphExecHandle>> CudaExecutor::capture(std::span<const ByteRange> results) {
+  const Api &cu = device->api();
+  if (Status status = device->call(cu.streamBeginCapture, stream.get(), captureThreadLocal);
+      !status)
+    return status;
   Status status = enqueue(results);
+  // The capture ends after an error too, or the stream would be of no more use.
+  GraphHandle handle = nullptr;
+  Status ended = device->call(cu.streamEndCapture, stream.get(), &handle);
+  Owned<GraphHandle> graph(handle ? device : nullptr, handle, &Api::graphDestroy);
+  if (!status)
+    return status;
+  if (!ended)
+    return ended;
+  GraphExecHandle exec = nullptr;
+  if (Status made = device->call(cu.graphInstantiate, &exec, graph.get(), 0ull); !made)
+    return made;
+  return Owned<GraphExecHandle>(device, exec, &Api::graphExecDestroy);
+}
+
+Status CudaExecutor::submit(std::span<const ByteRange> results) {
+  if (!options.graphs || options.waitEachLaunch || launches.empty())
+    return enqueue(results);
+  StepKey key = keyOf(results);
+  if (graphs.size() >= mostGraphs && !graphs.contains(key))
+    graphs.clear();
+  Graph &graph = graphs[key];
+  // A step that comes once, a prompt's last chunk, is not worth a graph.
+  if (++graph.steps < 2)
+    return enqueue(results);
+  if (!graph.exec.get()) {
+    Expected<Owned<GraphExecHandle>> made = capture(results);
+    if (!made) {
+      graphs.erase(key);
+      return made.status();
+    }
+    graph.exec = std::move(*made);
+  }
+  return device->call(device->api().graphLaunch, graph.exec.get(), stream.get());
+}
+
+Status CudaExecutor::finish(std::span<const ByteRange> results) {
+  Status status = whole ? submit(results) : enqueue(results);
+  whole = false;
   inputBytes = 0;
   launches.clear();
   // After an error too: the host may not write the next inputs while these are copied.

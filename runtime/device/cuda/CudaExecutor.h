@@ -6,21 +6,30 @@
 #include "runtime/device/cuda/Staging.h"
 #include "runtime/support/Memory.h"
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace gemma::cuda {
 
+struct CudaExecutorOptions {
+  /// Each launch is waited for, so that an error names the kernel that made it; no graphs then.
+  bool waitEachLaunch = false;
+  bool graphs = true;
+};
+
 /// Launches are collected and given to the device in finish(): one copy of the step's inputs, the
-/// launches, the copies of its results, one wait.
+/// launches, the copies of its results, one wait. A step whose launches were seen before, with the
+/// same numbers of blocks and results, becomes a graph, which from then on is launched as it is:
+/// all that differs from step to step lies in the inputs, a step's sizes too, and kernels read
+/// those from memory.
 class CudaExecutor : public Executor {
 public:
-  /// `kernels`, one a kernel of the program, outlive the executor. With `waitEachLaunch` errors
-  /// name the kernel that made them.
+  /// `kernels`, one a kernel of the program, outlive the executor.
   static Expected<std::unique_ptr<Executor>> create(std::shared_ptr<const Device> device,
                                                     std::span<const LoadedKernel> kernels,
-                                                    bool waitEachLaunch);
+                                                    const CudaExecutorOptions &options);
   ~CudaExecutor() override;
 
   Expected<ContextMemory> allocate(uint64_t bytes, uint64_t visible) override;
@@ -33,8 +42,8 @@ public:
 
 private:
   CudaExecutor(std::shared_ptr<const Device> device, std::span<const LoadedKernel> kernels,
-               bool waitEachLaunch)
-      : device(std::move(device)), kernels(kernels), waitEachLaunch(waitEachLaunch) {}
+               const CudaExecutorOptions &options)
+      : device(std::move(device)), kernels(kernels), options(options) {}
 
   /// What run() collects.
   struct Pending {
@@ -44,7 +53,19 @@ private:
     const GemmaSizes *sizes;
     std::span<const std::string> nodes;
   };
+  /// What tells two steps' work apart: variant, blocks of each launch, offsets and bytes of the
+  /// results.
+  using StepKey = std::vector<uint64_t>;
+  struct Graph {
+    uint64_t steps = 0; ///< that had this key
+    Owned<GraphExecHandle> exec;
+  };
+
+  StepKey keyOf(std::span<const ByteRange> results) const;
   Status enqueue(std::span<const ByteRange> results);
+  /// Gives the whole step to the device, as a graph if there is or should be one.
+  Status submit(std::span<const ByteRange> results);
+  Expected<Owned<GraphExecHandle>> capture(std::span<const ByteRange> results);
   Status launch(const Pending &pending);
   Status wait();
   Expected<Staging *> copies();
@@ -54,13 +75,16 @@ private:
 
   std::shared_ptr<const Device> device;
   std::span<const LoadedKernel> kernels;
-  bool waitEachLaunch;
+  CudaExecutorOptions options;
   Memory memory;
   PinnedMemory pinned; ///< of the visible bytes
   PageMemory mirror;   ///< of the rest; its pages take memory once something is brought there
   std::optional<Staging> staging;
   Stream stream;
+  size_t variant = 0;
   uint64_t inputBytes = 0; ///< still to be copied
+  bool whole = false;      ///< nothing of the step was given to the device yet
+  std::map<StepKey, Graph> graphs;
   std::vector<Pending> launches;
 };
 

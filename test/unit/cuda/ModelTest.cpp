@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 using namespace gemma;
@@ -344,52 +345,102 @@ TEST_F(CudaModelTest, WaitingForEachLaunch) {
   EXPECT_PRED2(contains, result.error().message, "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
-// Each entry point fails at its first call, at a later one and at its last.
-TEST_F(CudaModelTest, EveryEntryPoint) {
+// Steps that come again are graphs: nothing is launched one by one, and no number changes.
+TEST_F(CudaModelTest, StepsBecomeGraphs) {
   FakeCuda fake;
-  auto once = generate("cuda:0", 2);
-  ASSERT_TRUE(once) << once.error().message;
+  ::setenv("GEMMA_CUDA_GRAPHS", "0", 1);
+  auto expected = generate("cuda:0", 6);
+  ::unsetenv("GEMMA_CUDA_GRAPHS");
+  ASSERT_TRUE(expected) << expected.error().message;
+  EXPECT_EQ(fake.calls("cuGraphLaunch"), 0u);
+  {
+    auto loaded = load("cuda:0");
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    auto sequence = loaded->context->newSequence();
+    auto got = generate(*loaded->context, **sequence, 6);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_TRUE(*got == *expected);
+    EXPECT_GE(fake.calls("cuGraphLaunch"), 3u);
+    // Another sequence's tokens, other places in the caches: the same graph.
+    auto other = loaded->context->newSequence();
+    fake.configure("");
+    auto again = generate(*loaded->context, **other, 6);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_TRUE(*again == *expected);
+    EXPECT_GE(fake.calls("cuGraphLaunch"), 5u);
+    EXPECT_EQ(fake.calls("cuStreamBeginCapture"), fake.calls("cuGraphInstantiateWithFlags"));
+  }
+  EXPECT_EQ(fake.live(), 0u);
+}
+
+// Each entry point fails at its first call and at its last.
+TEST_F(CudaModelTest, EveryEntryPoint) {
   struct Entry {
     const char *name;
     bool givesBack; ///< its error is nobody's
   };
-  for (Entry entry : std::initializer_list<Entry>{{"cuInit", false},
-                                                  {"cuDriverGetVersion", false},
-                                                  {"cuDeviceGetCount", false},
-                                                  {"cuDeviceGet", false},
-                                                  {"cuDeviceGetName", false},
-                                                  {"cuDeviceGetAttribute", false},
-                                                  {"cuDeviceTotalMem", false},
-                                                  {"cuDevicePrimaryCtxRetain", false},
-                                                  {"cuDevicePrimaryCtxRelease", true},
-                                                  {"cuMemGetInfo", false},
-                                                  {"cuModuleLoadDataEx", false},
-                                                  {"cuModuleUnload", true},
-                                                  {"cuModuleGetFunction", false},
-                                                  {"cuFuncGetAttribute", false},
-                                                  {"cuFuncSetAttribute", false},
-                                                  {"cuMemAlloc", false},
-                                                  {"cuMemFree", true},
-                                                  {"cuMemHostAlloc", false},
-                                                  {"cuMemFreeHost", true},
-                                                  {"cuMemcpyHtoDAsync", false},
-                                                  {"cuMemcpyDtoHAsync", false},
-                                                  {"cuMemsetD8Async", false},
-                                                  {"cuStreamCreate", false},
-                                                  {"cuStreamDestroy", true},
-                                                  {"cuLaunchKernel", false}}) {
-    fake.configure("");
-    ASSERT_TRUE(generate("cuda:0", 1));
-    unsigned calls = fake.calls(entry.name);
-    ASSERT_GT(calls, 0u) << entry.name;
-    std::set<unsigned> numbers = {1, (calls + 1) / 2, calls};
-    for (unsigned nth : numbers) {
+  static constexpr Entry entries[] = {
+      {"cuInit", false},
+      {"cuDriverGetVersion", false},
+      {"cuDeviceGetCount", false},
+      {"cuDeviceGet", false},
+      {"cuDeviceGetName", false},
+      {"cuDeviceGetAttribute", false},
+      {"cuDeviceTotalMem", false},
+      {"cuDevicePrimaryCtxRetain", false},
+      {"cuDevicePrimaryCtxRelease", true},
+      {"cuMemGetInfo", false},
+      {"cuModuleLoadDataEx", false},
+      {"cuModuleUnload", true},
+      {"cuModuleGetFunction", false},
+      {"cuFuncGetAttribute", false},
+      {"cuFuncSetAttribute", false},
+      {"cuMemAlloc", false},
+      {"cuMemFree", true},
+      {"cuMemHostAlloc", false},
+      {"cuMemFreeHost", true},
+      {"cuMemcpyHtoDAsync", false},
+      {"cuMemcpyDtoHAsync", false},
+      {"cuMemsetD8Async", false},
+      {"cuStreamCreate", false},
+      {"cuStreamDestroy", true},
+      {"cuLaunchKernel", false},
+      {"cuStreamBeginCapture", false},
+      {"cuStreamEndCapture", false},
+      {"cuGraphInstantiateWithFlags", false},
+      {"cuGraphLaunch", false},
+      {"cuGraphDestroy", true},
+      {"cuGraphExecDestroy", true},
+  };
+  // Three steps of one token: the third one's graph is the second one's.
+  auto run = [&]() -> Status {
+    auto loaded = load("cuda:0");
+    if (!loaded)
+      return loaded.status();
+    auto sequence = loaded->context->newSequence();
+    for (int32_t token : {2, 651, 7})
+      if (Status status = loaded->context->extend(**sequence, {{token}}, LogitsWanted::Last, {});
+          !status) {
+        EXPECT_LT((*sequence)->length(), 3);
+        return status;
+      }
+    return {};
+  };
+  FakeCuda fake;
+  Status fine = run();
+  ASSERT_TRUE(fine) << fine.error().message;
+  std::map<std::string, unsigned> calls;
+  for (const Entry &entry : entries)
+    calls[entry.name] = fake.calls(entry.name);
+  for (const Entry &entry : entries) {
+    ASSERT_GT(calls[entry.name], 0u) << entry.name;
+    for (unsigned nth : std::set<unsigned>{1, calls[entry.name]}) {
       std::string failure = std::string(entry.name) + ":" + std::to_string(nth);
       fake.configure("fail=" + failure + ":1");
-      auto text = generate("cuda:0", 1);
-      EXPECT_EQ(bool(text), entry.givesBack) << failure;
-      if (!text)
-        EXPECT_PRED2(contains, text.error().message,
+      Status status = run();
+      EXPECT_EQ(bool(status), entry.givesBack) << failure;
+      if (!status)
+        EXPECT_PRED2(contains, status.error().message,
                      std::string(entry.name) + ": CUDA_ERROR_INVALID_VALUE");
       EXPECT_EQ(fake.live(), 0u) << failure;
     }
