@@ -27,12 +27,13 @@ ARROWS = {
                 "runtime/support"],
     "tools": ["mlir", "tools", "runtime", "dialect", "import", "reference", "passes", "codegen"],
     "tools/driver": ["tools/driver", "runtime"],
+    "tools/gemma-gpu-check": ["tools/gemma-gpu-check", "tools/driver", "runtime"],
     "tools/gemma-run": ["tools/gemma-run", "tools/driver", "runtime"],
     "tools/gemma-tokenize": ["tools/gemma-tokenize", "tools/driver", "runtime"],
 }
 
 # Programs that start on a machine without MLIR and LLVM.
-PLAIN_PROGRAMS = ["gemma-run", "gemma-tokenize"]
+PLAIN_PROGRAMS = ["gemma-run", "gemma-tokenize", "gemma-gpu-check"]
 
 OUR_FOLDERS = ["runtime", "dialect", "import", "reference", "passes", "codegen", "tools"]
 MLIR_LIBRARY = re.compile(r"^(MLIR|LLVM|clang)")
