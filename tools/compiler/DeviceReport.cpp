@@ -146,7 +146,7 @@ static Expected<std::map<std::string, int64_t>>
 registersOf(const std::vector<codegen::PtxKernel> &kernels, const std::string &target,
             const std::string &dumpDir) {
   std::map<std::string, int64_t> registers;
-  std::optional<std::string> ptxas = codegen::findPtxas();
+  Expected<std::string> ptxas = codegen::findPtxas();
   std::string chip = chipOf(target);
   auto dump = [&](const std::string &kernel, const char *suffix, const std::string &bytes) {
     return dumpDir.empty()
