@@ -309,8 +309,9 @@ LogicalResult AttentionOp::verify() {
       return emitOpError() << "expected q and out of [T, heads, D] floats, got " << type;
   int64_t splits = getGpuTile() ? getGpuTile()->getSplits() : 1;
   if (q.getDimSize(1) != splits * out.getDimSize(1) || q.getDimSize(2) != out.getDimSize(2))
-    return emitOpError() << "expected q of " << splits << " times the heads of out and its D, got "
-                         << q << " and " << out;
+    return emitOpError() << "expected q and out of the same heads and D"
+                         << (splits > 1 ? ", the heads of q once a split" : "") << ", got " << q
+                         << " and " << out;
   int64_t heads = out.getDimSize(1), dim = q.getDimSize(2), page = getPaging().getPage();
   // attention_c8
   if (getKCache() ? !getKeyParts().empty() || getRot() : getKeyParts().empty() || !getRot())

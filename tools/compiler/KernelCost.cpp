@@ -17,12 +17,12 @@ std::array<int64_t, 5> symbolsOf(const StepSizes &sizes) {
   return {sizes.tokens, sizes.sequences, sizes.longestRun, sizes.longest, sizes.logitRows};
 }
 
-/// The results of a map of sizes, at block 0 if it has a dimension.
-SmallVector<int64_t> evaluate(AffineMap map, const StepSizes &sizes) {
+/// The results of a map of sizes, at `block` if it has a dimension.
+SmallVector<int64_t> evaluate(AffineMap map, const StepSizes &sizes, int64_t block = 0) {
   SmallVector<Attribute> operands, results;
   Builder builder(map.getContext());
   for (unsigned i = 0; i < map.getNumDims(); ++i)
-    operands.push_back(builder.getIndexAttr(0));
+    operands.push_back(builder.getIndexAttr(block));
   for (int64_t size : symbolsOf(sizes))
     operands.push_back(builder.getIndexAttr(size));
   SmallVector<int64_t> numbers;
@@ -65,8 +65,9 @@ KernelCost costOf(kernel::ContractOp op, const StepSizes &sizes) {
 }
 
 KernelCost costOf(kernel::AttentionOp op, const StepSizes &sizes) {
-  auto q = cast<MemRefType>(op.getQ().getType()), v = cast<MemRefType>(op.getVCache().getType());
-  double heads = double(q.getDimSize(1)), dim = double(q.getDimSize(2)),
+  auto out = cast<MemRefType>(op.getOut().getType());
+  auto v = cast<MemRefType>(op.getVCache().getType());
+  double heads = double(out.getDimSize(1)), dim = double(out.getDimSize(2)),
          kvHeads = double(v.getDimSize(1));
   int64_t fresh = sizes.tokens / std::max<int64_t>(1, sizes.sequences);
   ir::CostSizes step{.tokens = fresh, .context = std::max<int64_t>(0, sizes.longest - fresh)};
@@ -85,13 +86,27 @@ int64_t widthOf(Type type) {
   return tensor ? tensor.getNumElements() : 1;
 }
 
+/// Rows that all blocks together compute. Blocks of large grids count as the first one.
+double rowsOf(kernel::RowsOp op, int64_t blocks, const StepSizes &sizes) {
+  auto height = [](int64_t begin, int64_t end) {
+    return double(std::max<int64_t>(0, end - begin));
+  };
+  double extent = rowsIn(op.getExtent(), sizes), rows = 0;
+  if (blocks > 1024 || !op.getBlock()) {
+    SmallVector<int64_t> box = evaluate(op.getDomain(), sizes);
+    if (box.size() != 4)
+      return 0;
+    return std::min(double(blocks) * height(box[0], box[1]), std::max(extent, double(blocks))) *
+           height(box[2], box[3]);
+  }
+  for (int64_t block = 0; block < blocks; ++block)
+    if (SmallVector<int64_t> box = evaluate(op.getDomain(), sizes, block); box.size() == 4)
+      rows += height(box[0], std::min(box[1], int64_t(extent))) * height(box[2], box[3]);
+  return rows;
+}
+
 KernelCost costOf(kernel::RowsOp op, int64_t blocks, const StepSizes &sizes) {
-  SmallVector<int64_t> box = evaluate(op.getDomain(), sizes);
-  if (box.size() != 4)
-    return {};
-  double tokens = std::min(double(blocks) * double(std::max<int64_t>(0, box[1] - box[0])),
-                           std::max(rowsIn(op.getExtent(), sizes), double(blocks)));
-  double rows = tokens * double(std::max<int64_t>(0, box[3] - box[2]));
+  double rows = rowsOf(op, blocks, sizes);
   KernelCost cost;
   auto count = [&](Value memref, int64_t width) {
     if (memref.getDefiningOp<kernel::ScratchOp>())
@@ -148,11 +163,15 @@ std::string instanceOf(kernel::FuncOp kernel) {
       kernel::MmaAttr tile = *contract.getGpuTile();
       name = llvm::formatv("mma {0}x{1}x{2}, {3} stages", tile.getRows(), tile.getTokens(),
                            tile.getK(), tile.getStages());
+      if (tile.getSegments() > 0)
+        name += llvm::formatv(", {0} runs", tile.getSegments());
     } else if (auto attention = dyn_cast<kernel::AttentionOp>(op);
                attention && attention.getGpuTile()) {
       kernel::FlashAttr tile = *attention.getGpuTile();
       name = llvm::formatv("flash {0} queries, {1} keys, {2} stages", attention.getQueryTile(),
                            tile.getKeys(), tile.getStages());
+      if (tile.getSplits() > 1)
+        name += llvm::formatv(", {0} splits", tile.getSplits());
     } else if (isa<kernel::TopKOp>(op)) {
       name = "topk";
     } else if (isa<kernel::RowsOp>(op) && name.empty()) {

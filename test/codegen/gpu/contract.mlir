@@ -87,8 +87,8 @@ kernel.func @head(%x: memref<?x192xbf16> {kernel.access = #kernel.access<read>},
 // CHECK: st.global.v4.b32
 // CHECK: bar.sync
 // CHECK: fence.acq_rel.gpu
-// CHECK-NEXT: atom.global.inc.u32
-// CHECK-NEXT: fence.acq_rel.gpu
+// CHECK: atom.global.inc.u32
+// CHECK: fence.acq_rel.gpu
 // CHECK: bar.sync
 // CHECK: ld.global.v4.b32
 kernel.func @stream(%x: memref<?x256xbf16> {kernel.access = #kernel.access<read>},

@@ -399,7 +399,7 @@ kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k
                %v: memref<?x2x16x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
                %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}, %p: memref<?x2x3x2x20xf32> {kernel.access = #kernel.access<readwrite>}, %t: memref<2xi32> {kernel.access = #kernel.access<readwrite>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
   kernel.grid %j {
-    // expected-error @+1 {{expected q of 3 times the heads of out and its D}}
+    // expected-error @+1 {{expected q and out of the same heads and D, the heads of q once a split}}
     kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x16xbf16>)
       v(%v : memref<?x2x16x16xbf16>) out(%o : memref<?x4x16xf32>)
       batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
