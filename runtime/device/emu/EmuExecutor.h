@@ -17,8 +17,8 @@ struct EmulatedKernel {
   uint32_t sharedBytes = 0; ///< dynamic, of a block
 };
 
-/// Which blocks of each launch run, and who hears what they did. For measuring: what a step computes
-/// from launches that did not run is worth nothing.
+/// Which blocks of each launch run, and who hears what they did. For measuring: what a step
+/// computes from launches that did not run is worth nothing.
 struct Measurement {
   /// Linear numbers of blocks below call.blocks; none: the launch is skipped.
   std::function<std::vector<uint64_t>(const KernelCall &call)> blocks;

@@ -67,10 +67,10 @@ std::string caseName(const testing::TestParamInfo<Case> &info) {
   return name;
 }
 
-// The first two bounds are docs/decisions/0010.s. text-only-f32 (heads of 20 and 40 lanes): the host's bf16
-// kernels, whose activations are f32, have at most 0.057 there, and 0.043 and 0.026 on the narrow
-// models; bf16 activations may make of it what the given bounds allow the narrow ones, 3 to 4 times
-// as much, less some: 0.15.
+// The first two bounds are docs/decisions/0010.s. text-only-f32 (heads of 20 and 40 lanes): the
+// host's bf16 kernels, whose activations are f32, have at most 0.057 there, and 0.043 and 0.026 on
+// the narrow models; bf16 activations may make of it what the given bounds allow the narrow ones, 3
+// to 4 times as much, less some: 0.15.
 INSTANTIATE_TEST_SUITE_P(
     Models, EmulatedLogits,
     testing::Values(Case{"narrow-12b", 0.15, 100, "order=forward,async=latest"},
