@@ -52,8 +52,9 @@ def PlanStorage : Pass<"gemma-plan-storage", "::mlir::ModuleOp"> {
   let summary = "Choose the layout of every weight, the ring of every cache, and the angle tables";
   let description = [{
     Matrices that a projection reads are packed in panels, of 16 rows for the host and of 8 for tensor cores,
-    gate and up panels alternating where their activation is fused; everything else stays row-major. A ring holds window + max_chunk - 1
-    positions, rounded up to pages.
+    gate and up panels alternating where their activation is fused; everything else stays row-major. A ring
+    holds window + max_chunk - 1 positions, rounded up to pages; for CUDA devices at least as many pages as
+    a window may lie in.
   }];
   let dependentDialects = ["::gemma::program::ProgramDialect"];
 }

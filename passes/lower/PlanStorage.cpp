@@ -67,6 +67,16 @@ program::TableOp findTable(ModuleOp module, double theta, int64_t denom, int64_t
 
 } // namespace gemma::passes
 
+/// Pages of a ring that holds the window of `maxChunk` new tokens. On CUDA devices several blocks
+/// read the pages of one sequence while one of them appends its token: the page that gets it must
+/// not be one that another block reads, for all the positions there that nobody sees any more.
+static int64_t ringPages(program::CacheOp cache, int64_t maxChunk, Family family) {
+  int64_t window = cache.getWindow(), page = cache.getPage();
+  int64_t pages = llvm::divideCeil(window + maxChunk - 1, page);
+  int64_t read = llvm::divideCeil(window - 1, page) + 1; // that a window may lie in
+  return family == Family::Cuda ? std::max(pages, read) : pages;
+}
+
 namespace {
 struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
   void runOnOperation() override {
@@ -103,8 +113,7 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
     }
     for (auto cache : module.getOps<program::CacheOp>())
       if (cache.getKind() == program::CacheKind::Ring)
-        cache.setRingPages(
-            llvm::divideCeil(int64_t(cache.getWindow()) + limits->maxChunk - 1, cache.getPage()));
+        cache.setRingPages(ringPages(cache, limits->maxChunk, family));
     addTables(module, numerics.getAccumulate());
   }
 

@@ -3,6 +3,8 @@
 // RUN: gemma-opt %S/Inputs/layer.mlir --gemma-phase-import --gemma-phase-optimize="max-chunk=20" --gemma-plan-storage | FileCheck %s
 // RUN: gemma-opt %S/Inputs/layer.mlir --gemma-phase-import --gemma-phase-optimize="fusion=false" --gemma-plan-storage | FileCheck %s --check-prefix=UNFUSED
 // RUN: gemma-opt %S/Inputs/layer.mlir --gemma-phase-import --gemma-phase-optimize="family=cuda" --gemma-plan-storage | FileCheck %s --check-prefix=CUDA
+// RUN: gemma-opt %S/Inputs/layer.mlir --gemma-phase-import --gemma-phase-optimize="max-chunk=1" --gemma-plan-storage | FileCheck %s --check-prefix=RING
+// RUN: gemma-opt %S/Inputs/layer.mlir --gemma-phase-import --gemma-phase-optimize="max-chunk=1 family=cuda" --gemma-plan-storage | FileCheck %s --check-prefix=CUDA-RING
 
 // CHECK: program.table @angles0 theta 1.000000e+04 denom 8 active 4 elem f32
 // CHECK: program.weight @norm {{.*}} layout <panel = 0, kpack = 1, interleave = 1> packed memref<32xf32>
@@ -18,3 +20,7 @@
 // CUDA: program.weight @qkv {{.*}} layout <panel = 8, kpack = 64, interleave = 1> packed memref<1x4x8x64xbf16>
 // CUDA: program.weight @gate_up {{.*}} layout <panel = 8, kpack = 64, interleave = 2> packed memref<1x12x8x64xbf16>
 // CUDA: program.weight @table {{.*}} layout <panel = 8, kpack = 64, interleave = 1> packed memref<1x{{[0-9]+}}x8x64xbf16>
+
+// A window of 16 lies in up to two pages: while one block appends to one of them, others read theirs.
+// RING: program.cache @c0 {{.*}} {ring_pages = 1 : i64}
+// CUDA-RING: program.cache @c0 {{.*}} {ring_pages = 2 : i64}
