@@ -9,6 +9,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace gemma::codegen {
@@ -17,7 +18,8 @@ namespace {
 constexpr const char *tripleName = "x86_64-unknown-linux-gnu";
 constexpr const char *cpuName = "x86-64";
 
-std::unique_ptr<llvm::TargetMachine> createMachine(const HostIsa &isa, std::string &error) {
+std::unique_ptr<llvm::TargetMachine> createMachine(const HostIsa &isa, OptimizationEffort effort,
+                                                   std::string &error) {
   static const bool initialised = [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
@@ -33,9 +35,11 @@ std::unique_ptr<llvm::TargetMachine> createMachine(const HostIsa &isa, std::stri
   llvm::TargetOptions options;
   // Products and sums are fused where the kernel says so, nowhere else.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, cpuName, isa.features, options, llvm::Reloc::PIC_,
-                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+  llvm::CodeGenOptLevel level = effort == OptimizationEffort::Little
+                                    ? llvm::CodeGenOptLevel::None
+                                    : llvm::CodeGenOptLevel::Aggressive;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, cpuName, isa.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
 }
 
 void setFunctionAttributes(llvm::Module &module, const HostIsa &isa) {
@@ -66,6 +70,14 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, OptimizationEf
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, callGraph, modules);
+  if (effort == OptimizationEffort::Little) {
+    llvm::FunctionPassManager values;
+    values.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    llvm::ModulePassManager all;
+    all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(values)));
+    all.run(module, modules);
+    return;
+  }
   passes
       .buildPerModuleDefaultPipeline(effort == OptimizationEffort::Full
                                          ? llvm::OptimizationLevel::O3
@@ -91,7 +103,7 @@ std::string emit(const llvm::Module &module, llvm::TargetMachine &machine,
 Expected<EmittedObject> emitMachineCode(llvm::Module &module, const HostIsa &isa, bool withText,
                                         OptimizationEffort effort) {
   std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(isa, error);
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(isa, effort, error);
   if (!machine)
     return internalError("no code generator for " + std::string(tripleName) + ": " + error);
   module.setTargetTriple(llvm::Triple(tripleName));

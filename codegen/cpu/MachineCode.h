@@ -22,6 +22,7 @@ struct EmittedObject {
 enum class OptimizationEffort {
   Full,   ///< kernels that run as they are
   Modest, ///< the emulator's: long, full of calls, compiled often
+  Little, ///< code that is compiled to run once
 };
 
 /// Optimises `module` in place and compiles it to a relocatable ELF object. Its functions call

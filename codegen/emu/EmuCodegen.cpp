@@ -116,7 +116,8 @@ Expected<EmuObject> compilePtx(std::string_view text, const EmuCodegenOptions &o
   if (llvm::verifyModule(ir, &stream))
     return internalError("the code made from PTX is not valid LLVM IR: " + broken);
   Expected<EmittedObject> object =
-      emitMachineCode(ir, *findHostIsa("avx2"), options.keepIr, OptimizationEffort::Modest);
+      emitMachineCode(ir, *findHostIsa("avx2"), options.keepIr,
+                      options.runsOnce ? OptimizationEffort::Little : OptimizationEffort::Modest);
   if (!object)
     return object.status();
   result.ir = std::move(object->ir);

@@ -22,6 +22,7 @@ struct EmuObject {
 
 struct EmuCodegenOptions {
   bool keepIr = false;
+  bool runsOnce = false; ///< compile fast rather than to fast code
   /// What the instructions after `.loc 1 i 0` compute is nodes[i - 1] (PtxKernel::nodes); for the
   /// reports of the emulated device.
   std::vector<std::string> nodes;
