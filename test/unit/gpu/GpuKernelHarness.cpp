@@ -1,7 +1,6 @@
 #include "test/unit/gpu/GpuKernelHarness.h"
 
 #include "codegen/emu/EmuCodegen.h"
-#include "codegen/gpu/PtxEmitter.h"
 #include "dialect/kernel/SharedMemory.h"
 
 #include "mlir/Parser/Parser.h"
@@ -32,11 +31,22 @@ GpuKernel::GpuKernel(const std::string &text) {
     ADD_FAILURE() << "cannot parse " << text;
     return;
   }
+  compile(*parsed);
+}
+
+GpuKernel::GpuKernel(kernel::FuncOp kernel) {
+  mlir::OpBuilder builder(kernel.getContext());
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(builder.getUnknownLoc());
+  module->push_back(kernel->clone());
+  compile(*module);
+}
+
+void GpuKernel::compile(mlir::ModuleOp module) {
   // No more shared memory than the kernel says it needs.
-  for (kernel::FuncOp function : parsed->getOps<kernel::FuncOp>())
-    function.setLaunchAttr(kernel::LaunchAttr::get(&context, function.getLaunch()->getThreads(),
-                                                   kernel::sharedBytes(function)));
-  auto kernels = codegen::emitPtx(*parsed, {*codegen::findGpuTarget("sm_80")});
+  for (kernel::FuncOp function : module.getOps<kernel::FuncOp>())
+    function.setLaunchAttr(kernel::LaunchAttr::get(
+        module.getContext(), function.getLaunch()->getThreads(), kernel::sharedBytes(function)));
+  auto kernels = codegen::emitPtx(module, {*codegen::findGpuTarget("sm_80")});
   if (!kernels || kernels->size() != 1) {
     ADD_FAILURE() << (kernels ? "expected one kernel" : kernels.error().message);
     return;
@@ -44,23 +54,52 @@ GpuKernel::GpuKernel(const std::string &text) {
   name = kernels->front().name;
   threads = static_cast<uint32_t>(kernels->front().threads);
   sharedBytes = static_cast<uint32_t>(kernels->front().sharedBytes);
-  ptx = kernels->front().ptx.at("sm_80");
-  auto object = codegen::compilePtx(ptx);
-  if (!object) {
-    ADD_FAILURE() << object.error().message;
-    return;
-  }
+  if (Status status = load(kernels->front().ptx.at("sm_80")); !status)
+    ADD_FAILURE() << status.error().message;
+}
+
+GpuKernel GpuKernel::withPtx(const std::string &text) const {
+  GpuKernel other;
+  other.name = name;
+  other.threads = threads;
+  other.sharedBytes = sharedBytes;
+  if (Status status = other.load(text); !status)
+    ADD_FAILURE() << status.error().message;
+  return other;
+}
+
+Status GpuKernel::load(const std::string &text) {
+  codegen::EmuCodegenOptions options;
+  options.runsOnce = true; // calls of the emulated device take the time, not the code between them
+  auto object = codegen::compilePtx(text, options);
+  if (!object)
+    return object.status();
   auto loaded = emu::Module::load(object->bytes, name);
-  if (!loaded) {
-    ADD_FAILURE() << loaded.error().message;
-    return;
-  }
+  if (!loaded)
+    return loaded.status();
+  ptx = text;
   module.push_back(std::move(*loaded));
+  return {};
 }
 
 void GpuKernel::run(DeviceMemory &memory, const std::vector<void *> &arguments,
                     const GemmaSizes &sizes, uint32_t blocks, Mode mode) const {
-  ASSERT_FALSE(module.empty());
+  emu::LaunchOptions options;
+  options.order = mode.order;
+  options.asyncMode = mode.async;
+  options.seed = 11;
+  auto report = attempt(memory, arguments, sizes, blocks, options);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_TRUE(report->completed);
+  EXPECT_TRUE(report->findings.empty()) << report->messages();
+}
+
+Expected<emu::LaunchReport> GpuKernel::attempt(DeviceMemory &memory,
+                                               const std::vector<void *> &arguments,
+                                               const GemmaSizes &sizes, uint32_t blocks,
+                                               const emu::LaunchOptions &options) const {
+  if (module.empty())
+    return internalError("the kernel was not compiled");
   static WorkerPool pool(2);
   auto *deviceSizes = memory.allocate<GemmaSizes>(1, "sizes", /*readOnly=*/true);
   *deviceSizes = sizes;
@@ -68,16 +107,10 @@ void GpuKernel::run(DeviceMemory &memory, const std::vector<void *> &arguments,
   for (void *argument : arguments)
     params.add(argument);
   params.add(static_cast<void *>(deviceSizes));
-  emu::LaunchOptions options;
-  options.order = mode.order;
-  options.asyncMode = mode.async;
-  options.seed = 11;
   auto report = emu::launch(module.front(), name, {blocks, 1, 1}, {threads, 1, 1}, sharedBytes,
                             params.bytes(), memory.memory, pool, options);
   memory.memory.remove(deviceSizes);
-  ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_TRUE(report->completed);
-  EXPECT_TRUE(report->findings.empty()) << report->messages();
+  return report;
 }
 
 std::vector<float> randomValues(size_t count, uint32_t seed, float scale) {

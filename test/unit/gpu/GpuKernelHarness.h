@@ -2,6 +2,8 @@
 // missing waits, reads of what nobody wrote and accesses out of bounds are findings.
 #pragma once
 
+#include "codegen/gpu/PtxEmitter.h"
+#include "dialect/kernel/Kernel.h"
 #include "runtime/abi/KernelAbi.h"
 #include "runtime/device/emu/Launch.h"
 #include "runtime/support/BFloat16.h"
@@ -45,13 +47,25 @@ class GpuKernel {
 public:
   /// `text`: a module with one kernel.func that has a launch.
   explicit GpuKernel(const std::string &text);
+  /// A kernel with a launch, in a context that has the dialects of GPU code generation.
+  explicit GpuKernel(kernel::FuncOp kernel);
   /// Runs `blocks` blocks and expects no finding.
   void run(DeviceMemory &memory, const std::vector<void *> &arguments, const GemmaSizes &sizes,
            uint32_t blocks, Mode mode) const;
+  /// The same with whatever it finds.
+  Expected<emu::LaunchReport> attempt(DeviceMemory &memory, const std::vector<void *> &arguments,
+                                      const GemmaSizes &sizes, uint32_t blocks,
+                                      const emu::LaunchOptions &options) const;
+  /// The same kernel by another PTX text.
+  GpuKernel withPtx(const std::string &text) const;
 
   std::string ptx;
 
 private:
+  GpuKernel() = default;
+  void compile(mlir::ModuleOp module);
+  Status load(const std::string &text);
+
   std::string name;
   uint32_t threads = 0, sharedBytes = 0;
   std::vector<emu::Module> module; ///< one
