@@ -52,6 +52,7 @@ Status Context::allocate() {
   if (!place)
     return place.status();
   memory = *place;
+  ticketsAreZero = true; // as is all of it
   for (const Region &region : regions)
     if (Status status = executor->declareMemory(memory.device + region.range.offset,
                                                 region.range.bytes, region.name, false);

@@ -193,7 +193,7 @@ void Context::undo(std::span<const StepRow> rows) {
   last = {};
 }
 
-/// Before the first step, and after one that failed.
+/// After a step that failed.
 Status Context::clearTickets() {
   if (!ticketsAreZero && tickets.bytes != 0)
     if (Status status = executor->fill(tickets, 0); !status)
