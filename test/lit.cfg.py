@@ -31,7 +31,7 @@ config.environment["PATH"] = os.pathsep.join(
     [config.gemma_tools_dir, config.llvm_tools_dir, os.environ.get("PATH", "")]
 )
 cuda_homes = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-for name in ("GEMMA_LONG_TESTS", "GEMMA_ISA", "GEMMA_PTXAS", *cuda_homes,
+for name in ("GEMMA_LONG_TESTS", "GEMMA_ISA", "GEMMA_PTXAS", "GEMMA_NVDISASM", *cuda_homes,
              "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Assembles every GPU kernel of models at the published shapes, one layer of each kind.
+"""Assembles every GPU kernel of a model, one layer of each kind, and checks what the machine code takes.
 
 Usage: assemble_models.py FOLDER CONFIG CHIP... Writes what it needs into FOLDER. Exit status 1 if a kernel
-does not assemble, has local memory, or takes more of a multiprocessor than the table below allows;
-without a ptxas there is only the note that says so.
+does not assemble, has local memory, takes more of a multiprocessor than Inputs/kernel-bounds.json allows,
+or, where there is an nvdisasm, accesses global memory in narrower pieces than it says; without a ptxas
+there is only the note that says so.
 """
 import json
 import pathlib
@@ -11,15 +12,9 @@ import re
 import subprocess
 import sys
 
-# The most that kernels may take, by what they do: registers a thread. Bounds, not what they take: for
-# residency a multiprocessor has 65536 registers, so 4 blocks of 128 threads at 128, 2 at 256.
-MOST_REGISTERS = {"attn_core": 255, "_proj": 128, "mlp_": 128, "lm_head": 128, "": 80}
-MOST_SHARED = 99 * 1024  # what every device from sm_80 on has
-LINE = re.compile(r"(\w+) (sm_\d+): (\d+) registers, (\d+) threads, (\d+) bytes shared, 0 spilled, 0 stack$")
+import sass
 
-
-def bound(kernel):
-    return next(most for part, most in MOST_REGISTERS.items() if part in kernel)
+BOUNDS = json.loads((pathlib.Path(__file__).parent / "Inputs" / "kernel-bounds.json").read_text(encoding="utf-8"))
 
 
 def run(*command):
@@ -35,27 +30,84 @@ def two_layers(source, target):
     text["num_hidden_layers"] = 2
     text["layer_types"] = ["sliding_attention", "full_attention"]
     target.write_text(json.dumps(config), encoding="utf-8")
+    return text["hidden_size"]
+
+
+def kind_of(kernel):
+    for kind in BOUNDS["kinds"]:
+        if re.search(kind["kernel"], kernel["name"]) and re.match(kind["instance"], kernel["instance"]):
+            return kind
+    return sys.exit(f"{kernel['name']} ({kernel['instance']}): no kind in kernel-bounds.json is that")
+
+
+def check_takes(kernel, kind, chip):
+    """Registers, shared memory, and blocks that a multiprocessor holds."""
+    got = {
+        "registers": kernel["registers"],
+        "block_registers": kernel["registers"] * kernel["threads"],
+        "shared_bytes": kernel["shared_bytes"],
+    }
+    errors = [f"{got[name]} {name}, at most {kind[name]}" for name in got if got[name] > kind[name]]
+    blocks = kernel["blocks_per_multiprocessor"]
+    if blocks < kind["blocks"][chip]:
+        errors.append(f"{blocks} blocks a multiprocessor, at least {kind['blocks'][chip]}")
+    return errors
+
+
+def check_accesses(found, kind, is_small):
+    """No local memory; global memory 16 bytes at a time. Rows of small models are narrower."""
+    errors = [f"{opcode}: local memory" for opcode, _, _ in found if opcode in ("LDL", "STL")]
+    narrow = sum(1 for opcode, size, depth in found if opcode == "LDG" and size == 4 and depth > 0)
+    if narrow > kind["index_loads"]:
+        errors.append(f"{narrow} loads of 4 bytes in loops, at most {kind['index_loads']}")
+    share = sass.wide_share(found)
+    if share < kind["wide"] and not (is_small and kind["small_rows"]):
+        errors.append(f"{share:.4f} of the bytes in pieces of 16, at least {kind['wide']}")
+    return errors
+
+
+def check_steps(target, shares):
+    """Of all bytes that a step moves, by the model of --report; rows of small models are too narrow."""
+    for step in target["steps"]:
+        moved = sum(launch["count"] * launch["bytes"] for launch in step["last_step"])
+        wide = sum(launch["count"] * launch["bytes"] * shares[launch["kernel"]] for launch in step["last_step"])
+        if wide < BOUNDS["wide_of_a_step"] * moved:
+            sys.exit(f"{target['target']} {step['name']}: {wide / moved:.4f} of the bytes in pieces of 16")
+
+
+def check_target(target, folder, is_small):
+    """Everything that is checked of one target; ends the program with what is wrong."""
+    chip, shares, failures = target["target"], {}, []
+    nvdisasm = sass.find_nvdisasm()
+    for kernel in target["kernels"]:
+        kind = kind_of(kernel)
+        errors = check_takes(kernel, kind, chip)
+        if nvdisasm:
+            found = sass.accesses(sass.disassemble(nvdisasm, folder / f"{kernel['name']}.{chip}.cubin"))
+            if not found:
+                errors.append("no access to global memory was found")
+            shares[kernel["name"]] = sass.wide_share(found)
+            errors += check_accesses(found, kind, is_small)
+        failures += [f"{chip} {kernel['name']} ({kernel['instance']}): {error}" for error in errors]
+    if failures:
+        sys.exit("\n".join(failures))
+    if nvdisasm and not is_small:
+        check_steps(target, shares)
+    print(f"{chip}: {len(target['kernels'])} kernels within their bounds")
+    print(f"{chip}: accesses are wide" if nvdisasm else "note: no nvdisasm, so no access was looked at")
 
 
 def main(folder, source, *chips):
     folder = pathlib.Path(folder)
-    two_layers(pathlib.Path(source), folder / "config.json")
-    lowered = str(folder / "lowered.mlir")
-    run("gemma-compile", str(folder / "config.json"), "--target", "sm_80", "--dtype", "bf16", "--max-batch",
-        "16", "--stop-after", "lower", "-o", lowered)
-    for chip in chips:
-        text = run("gemma-opt", lowered, f"--gemma-emit-ptx=chip={chip} check=true", "-o", "/dev/null")
-        if text.startswith("note: no ptxas"):
-            print(text, end="")
+    hidden = two_layers(pathlib.Path(source), folder / "config.json")
+    run("gemma-compile", str(folder / "config.json"), "--target", ",".join(chips), "--dtype", "bf16", "--max-batch",
+        "64", "--report", str(folder / "report.json"), "--dump-dir", str(folder))
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    for target in report["targets"]:
+        if any(kernel["registers"] is None for kernel in target["kernels"]):
+            print("note: no ptxas, so nothing was assembled")
             return 0
-        kernels = [LINE.match(line) for line in text.splitlines()]
-        if not kernels or None in kernels:
-            sys.exit(f"expected a line a kernel, got\n{text}")
-        for kernel in kernels:
-            name, _, registers, _, shared = kernel.groups()
-            if int(registers) > bound(name) or int(shared) > MOST_SHARED:
-                sys.exit(f"{kernel.group(0)}: expected at most {bound(name)} registers and {MOST_SHARED} bytes")
-        print(f"{chip}: {len(kernels)} kernels within their bounds")
+        check_target(target, folder, is_small=hidden < 1024)
     return 0
 
 
