@@ -24,7 +24,9 @@ KeysOfValues::KeysOfValues(GpuBuilder &b, kernel::AttentionOp op, int64_t tileKe
   sinLow = parts[4];
   dim = weight.dim(0);
   active = cosHigh.dim(1);
-  width = std::gcd(std::gcd(int64_t{8}, dim), std::gcd(active, lanes.half));
+  // Of angles and weights, which are f32, 16 bytes a thread: side by side for the threads of a
+  // warp.
+  width = std::gcd(std::gcd(int64_t{4}, dim), std::gcd(active, lanes.half));
   for (const View &view : parts)
     if (view.element().isF64())
       b.fail(op, "holds f64, which GPU kernels do not compute with");
