@@ -6,7 +6,7 @@ namespace gemma::cuda {
 static constexpr uint64_t stagingBytes = uint64_t(1) << 20;
 
 /// Kinds of steps to remember: batches of every size, and how far the longest sequence has come.
-static constexpr size_t mostGraphs = 128;
+static constexpr size_t mostGraphs = 32;
 
 Expected<std::unique_ptr<Executor>> CudaExecutor::create(std::shared_ptr<const Device> device,
                                                          std::span<const LoadedKernel> kernels,
@@ -21,7 +21,8 @@ Expected<std::unique_ptr<Executor>> CudaExecutor::create(std::shared_ptr<const D
 
 CudaExecutor::~CudaExecutor() {
   // Nothing may go that the device still uses; an error has been somebody's already.
-  (void)wait();
+  if (stream.get())
+    (void)wait();
 }
 
 Status CudaExecutor::wait() { return device->call(device->api().streamSynchronize, stream.get()); }
@@ -113,8 +114,12 @@ Status CudaExecutor::enqueue(std::span<const ByteRange> results) {
 
 CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) const {
   StepKey key = {variant, launches.size()};
-  for (const Pending &pending : launches)
+  for (const Pending &pending : launches) {
+    // Launches without blocks are not among them, so the number of a launch does not say its
+    // kernel.
+    key.push_back(pending.kernel);
     key.push_back(pending.blocks);
+  }
   for (const ByteRange &range : results) {
     key.push_back(range.offset);
     key.push_back(range.bytes);
@@ -122,7 +127,8 @@ CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) co
   return key;
 }
 
-Expected<Owned<GraphExecHandle>> CudaExecutor::capture(std::span<const ByteRange> results) {
+Expected<Owned<GraphExecHandle>> CudaExecutor::capture(std::span<const ByteRange> results,
+                                                       Result &result) {
   const Api &cu = device->api();
   if (Status status = device->call(cu.streamBeginCapture, stream.get(), captureThreadLocal);
       !status)
@@ -137,7 +143,7 @@ Expected<Owned<GraphExecHandle>> CudaExecutor::capture(std::span<const ByteRange
   if (!ended)
     return ended;
   GraphExecHandle exec = nullptr;
-  if (Status made = device->call(cu.graphInstantiate, &exec, graph.get(), 0ull); !made)
+  if (Status made = device->callFor(result, cu.graphInstantiate, &exec, graph.get(), 0ull); !made)
     return made;
   return Owned<GraphExecHandle>(device, exec, &Api::graphExecDestroy);
 }
@@ -146,21 +152,36 @@ Status CudaExecutor::submit(std::span<const ByteRange> results) {
   if (!options.graphs || options.waitEachLaunch || launches.empty())
     return enqueue(results);
   StepKey key = keyOf(results);
-  if (graphs.size() >= mostGraphs && !graphs.contains(key))
-    graphs.clear();
+  if (graphs.size() >= mostGraphs && !graphs.contains(key)) {
+    // What came once goes first.
+    std::erase_if(graphs, [](const auto &entry) { return !entry.second.exec.get(); });
+    if (graphs.size() >= mostGraphs)
+      graphs.clear();
+  }
   Graph &graph = graphs[key];
   // A step that comes once, a prompt's last chunk, is not worth a graph.
   if (++graph.steps < 2)
     return enqueue(results);
+  Result result = Success;
+  // Graphs take memory of the device that no plan knows: without it steps go on as launches.
+  auto withoutGraphs = [&](const Status &status) {
+    if (result != ErrorOutOfMemory)
+      return status;
+    graphs.clear();
+    options.graphs = false;
+    return enqueue(results);
+  };
   if (!graph.exec.get()) {
-    Expected<Owned<GraphExecHandle>> made = capture(results);
+    Expected<Owned<GraphExecHandle>> made = capture(results, result);
     if (!made) {
       graphs.erase(key);
-      return made.status();
+      return withoutGraphs(made.status());
     }
     graph.exec = std::move(*made);
   }
-  return device->call(device->api().graphLaunch, graph.exec.get(), stream.get());
+  Status launched =
+      device->callFor(result, device->api().graphLaunch, graph.exec.get(), stream.get());
+  return launched ? launched : withoutGraphs(launched);
 }
 
 Status CudaExecutor::finish(std::span<const ByteRange> results) {

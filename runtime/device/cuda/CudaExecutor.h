@@ -53,8 +53,8 @@ private:
     const GemmaSizes *sizes;
     std::span<const std::string> nodes;
   };
-  /// What tells two steps' work apart: variant, blocks of each launch, offsets and bytes of the
-  /// results.
+  /// What tells two steps' work apart: variant, kernel and blocks of each launch, offsets and bytes
+  /// of the results.
   using StepKey = std::vector<uint64_t>;
   struct Graph {
     uint64_t steps = 0; ///< that had this key
@@ -65,7 +65,8 @@ private:
   Status enqueue(std::span<const ByteRange> results);
   /// Gives the whole step to the device, as a graph if there is or should be one.
   Status submit(std::span<const ByteRange> results);
-  Expected<Owned<GraphExecHandle>> capture(std::span<const ByteRange> results);
+  /// `result`: the driver's, of making the graph that can be launched.
+  Expected<Owned<GraphExecHandle>> capture(std::span<const ByteRange> results, Result &result);
   Status launch(const Pending &pending);
   Status wait();
   Expected<Staging *> copies();

@@ -130,8 +130,13 @@ public:
     Status loaded =
         device->callFor(result, cu.moduleLoad, &handle, static_cast<const void *>(bytes.c_str()),
                         unsigned(options.size()), options.data(), values.data());
-    codeRefused = result == ErrorInvalidImage || result == ErrorNoBinaryForGpu ||
-                  result == ErrorInvalidPtx || result == ErrorUnsupportedPtxVersion;
+    // Drivers have several words for machine code of another device (200, 209, 300) and for PTX
+    // that they cannot compile.
+    static constexpr Result refusals[] = {ErrorInvalidImage,          ErrorNoBinaryForGpu,
+                                          ErrorInvalidSource,         ErrorInvalidPtx,
+                                          ErrorUnsupportedPtxVersion, ErrorJitCompilerNotFound,
+                                          ErrorJitCompilationDisabled};
+    codeRefused = std::ranges::find(refusals, result) != std::end(refusals);
     if (!loaded) {
       Error error = loaded.error();
       error.message = where + error.message;

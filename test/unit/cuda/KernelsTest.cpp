@@ -107,6 +107,14 @@ TEST(CudaKernels, TheNextCodeWhereTheDriverRefusesOne) {
   EXPECT_EQ(code.load(), "sm_90: kernel k: cuda:0 (Fake GPU): cuModuleLoadDataEx: "
                          "CUDA_ERROR_INVALID_IMAGE (a text of the fake driver)");
   EXPECT_EQ(code.text("sm_80").load(), "PTX for sm_80");
+  // Whatever the driver calls it.
+  Code both = Code().machine("sm_90").text("sm_80");
+  for (const char *result : {"200", "209", "300"}) {
+    fake.configure("cc=9.0,fail=cuModuleLoadDataEx:1:" + std::string(result));
+    EXPECT_EQ(both.load(), "PTX for sm_80") << result;
+  }
+  fake.configure("cc=9.0,fail=cuModuleLoadDataEx:1:2");
+  EXPECT_PRED2(contains, both.load(), "CUDA_ERROR_OUT_OF_MEMORY");
   EXPECT_EQ(fake.live(), 0u);
 }
 

@@ -373,6 +373,21 @@ TEST_F(CudaModelTest, StepsBecomeGraphs) {
   EXPECT_EQ(fake.live(), 0u);
 }
 
+// Graphs take memory that is not planned: where there is none, steps go on without.
+TEST_F(CudaModelTest, NoMemoryForGraphs) {
+  FakeCuda fake;
+  auto expected = generate("cuda:0", 6);
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (const char *entry : {"cuGraphInstantiateWithFlags", "cuGraphLaunch"}) {
+    fake.configure("fail=" + std::string(entry) + ":1:2");
+    auto got = generate("cuda:0", 6);
+    ASSERT_TRUE(got) << entry << ": " << got.error().message;
+    EXPECT_TRUE(*got == *expected) << entry;
+    EXPECT_LE(fake.calls("cuGraphLaunch"), 1u) << entry;
+    EXPECT_EQ(fake.live(), 0u) << entry;
+  }
+}
+
 // Each entry point fails at its first call and at its last.
 TEST_F(CudaModelTest, EveryEntryPoint) {
   struct Entry {
