@@ -15,6 +15,8 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -53,6 +55,17 @@ std::unique_ptr<llvm::TargetMachine> createMachine(const GpuTarget &target, std:
                                  std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
+/// A matrix product needs all lanes of its warp, which LLVM 22 does not say of its intrinsics: it
+/// could move one into a branch that few lanes take.
+void keepProductsTogether(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction))
+        if (llvm::Function *callee = call->getCalledFunction())
+          if (callee->getName().starts_with("llvm.nvvm.mma."))
+            call->setConvergent();
+}
+
 void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
   // Loops are unrolled where registers were counted; more unrolling spills.
@@ -80,6 +93,7 @@ Expected<std::string> emitText(const llvm::Module &module, const GpuTarget &targ
   std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
   copy->setTargetTriple(llvm::Triple(tripleName));
   copy->setDataLayout(machine->createDataLayout());
+  keepProductsTogether(*copy);
   optimise(*copy, *machine);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
