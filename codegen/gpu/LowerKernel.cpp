@@ -129,6 +129,18 @@ void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &no
 
 } // namespace
 
+/// Blocks of a projection with 8 warps that a multiprocessor shall hold at once: one where tiles
+/// are as large as its registers, else two. Left to itself the assembler aims for three, and
+/// spills.
+static std::optional<int32_t> residentBlocks(kernel::FuncOp kernel) {
+  std::optional<int32_t> blocks;
+  kernel.walk([&](kernel::ContractOp op) {
+    if (kernel.getLaunchAttr().getThreads() == 256 && op.getGpuTile())
+      blocks = op.getGpuTile()->getTokens() > 32 ? 1 : 2;
+  });
+  return blocks;
+}
+
 FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builder,
                                         std::vector<std::string> *nodes) {
   // Nothing of where the kernel was written shows in its code.
@@ -151,6 +163,8 @@ FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builde
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   auto threads = static_cast<int32_t>(launch.getThreads());
   function.setKnownBlockSizeAttr(builder.getDenseI32ArrayAttr({threads, 1, 1}));
+  if (std::optional<int32_t> blocks = residentBlocks(kernel))
+    function->setAttr("nvvm.minctasm", builder.getI32IntegerAttr(*blocks));
   builder.setInsertionPointToStart(&function.getBody().front());
 
   GpuBuilder b(loc, builder, launch.getThreads());
