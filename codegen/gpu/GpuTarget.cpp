@@ -4,12 +4,12 @@ namespace gemma::codegen {
 
 const std::vector<GpuTarget> &gpuTargets() {
   // Shared memory of a block: CUDA C++ Programming Guide, technical specifications by compute
-  // capability. The PTX version is the first that knows the architecture, 8.0 at least.
+  // capability.
   static const std::vector<GpuTarget> targets = {
-      {"sm_80", "+ptx80", 163 * 1024},
-      {"sm_90", "+ptx80", 227 * 1024},
-      {"sm_100", "+ptx86", 227 * 1024},
-      {"sm_120", "+ptx87", 99 * 1024},
+      {"sm_80", "sm_80", 163 * 1024},
+      {"sm_90", "sm_90", 227 * 1024},
+      {"sm_100", "sm_90", 227 * 1024},
+      {"sm_120", "sm_90", 99 * 1024},
   };
   return targets;
 }

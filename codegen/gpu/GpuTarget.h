@@ -8,12 +8,15 @@
 namespace gemma::codegen {
 
 struct GpuTarget {
-  std::string name;     ///< ptxas's and LLVM's name of the architecture: "sm_80"
-  std::string features; ///< LLVM feature string: the PTX version
-  int64_t sharedBytes;  ///< the most shared memory that a block can have
+  std::string name; ///< ptxas's name of the architecture: "sm_80"
+  /// The architecture that its PTX is written for: what runs there runs on all later ones.
+  std::string written;
+  int64_t sharedBytes; ///< the most shared memory that a block can have
 };
 
-/// sm_80, sm_90, sm_100, sm_120: all run the same kernels.
+/// sm_80, sm_90, sm_100, sm_120: all run the same kernels. PTX is written for no later architecture
+/// than sm_90 (LLVM would use instructions on pairs of f32 from sm_100 on, which the emulated
+/// device does not know), so that what is assembled has been executed.
 const std::vector<GpuTarget> &gpuTargets();
 
 /// The target of that name, or null.

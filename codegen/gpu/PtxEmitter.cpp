@@ -33,6 +33,9 @@ namespace gemma::codegen {
 namespace {
 
 constexpr const char *tripleName = "nvptx64-nvidia-cuda";
+/// As LLVM spells it; the first that knows all our instructions, and drivers from CUDA 12.0 on take
+/// it.
+constexpr const char *ptxVersion = "+ptx80";
 
 std::unique_ptr<llvm::TargetMachine> createMachine(const GpuTarget &target, std::string &error) {
   static const bool initialised = [] {
@@ -51,7 +54,7 @@ std::unique_ptr<llvm::TargetMachine> createMachine(const GpuTarget &target, std:
   // Products and sums are fused where the kernel says so, nowhere else.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      found->createTargetMachine(triple, target.name, target.features, options, std::nullopt,
+      found->createTargetMachine(triple, target.written, ptxVersion, options, std::nullopt,
                                  std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
