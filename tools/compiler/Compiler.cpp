@@ -18,6 +18,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <memory>
 
 using namespace mlir;
 
@@ -154,7 +155,7 @@ private:
   }
 
   const ModelConfig &config;
-  const CompileOptions &options;
+  const CompileOptions options;
   MLIRContext context;
   ScopedDiagnosticHandler handler;
   std::string messages;
@@ -264,35 +265,38 @@ Expected<std::vector<TargetReport>> Compilation::report() {
                        options.maxChunk);
 }
 
-Expected<std::string> compileToText(const ModelConfig &config, const CompileOptions &options,
-                                    Phase last) {
+/// A compilation that has run up to and including `last`.
+static Expected<std::unique_ptr<Compilation>> compileTo(Phase last, const ModelConfig &config,
+                                                        const CompileOptions &options) {
   Expected<CompileOptions> resolved = resolveOptions(options, config);
   if (!resolved)
     return resolved.error();
-  Compilation compilation(config, *resolved);
-  if (Status status = compilation.runTo(last); !status)
+  auto compilation = std::make_unique<Compilation>(config, *resolved);
+  if (Status status = compilation->runTo(last); !status)
     return status.error();
-  return compilation.text();
+  return compilation;
+}
+
+Expected<std::string> compileToText(const ModelConfig &config, const CompileOptions &options,
+                                    Phase last) {
+  Expected<std::unique_ptr<Compilation>> compilation = compileTo(last, config, options);
+  if (!compilation)
+    return compilation.error();
+  return (*compilation)->text();
 }
 
 Expected<Program> planModel(const ModelConfig &config, const CompileOptions &options) {
-  Expected<CompileOptions> resolved = resolveOptions(options, config);
-  if (!resolved)
-    return resolved.error();
-  Compilation compilation(config, *resolved);
-  if (Status status = compilation.runTo(Phase::Memory); !status)
-    return status.error();
-  return compilation.program();
+  Expected<std::unique_ptr<Compilation>> compilation = compileTo(Phase::Memory, config, options);
+  if (!compilation)
+    return compilation.error();
+  return (*compilation)->program();
 }
 
 Expected<ModelReport> reportModel(const ModelConfig &config, const CompileOptions &options) {
-  Expected<CompileOptions> resolved = resolveOptions(options, config);
-  if (!resolved)
-    return resolved.error();
-  Compilation compilation(config, *resolved);
-  if (Status status = compilation.runTo(Phase::Memory); !status)
-    return status.error();
-  Expected<std::vector<TargetReport>> reports = compilation.report();
+  Expected<std::unique_ptr<Compilation>> compilation = compileTo(Phase::Memory, config, options);
+  if (!compilation)
+    return compilation.error();
+  Expected<std::vector<TargetReport>> reports = (*compilation)->report();
   if (!reports)
     return reports.error();
   return ModelReport{reportText(*reports), reportJson(*reports).dump(1) + "\n"};
@@ -306,16 +310,13 @@ static std::string describe(const ModelConfig &config) {
 }
 
 Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions &options) {
-  Expected<CompileOptions> resolved = resolveOptions(options, config);
-  if (!resolved)
-    return resolved.error();
-  Compilation compilation(config, *resolved);
-  if (Status status = compilation.runTo(Phase::Memory); !status)
-    return status.error();
-  Expected<Program> program = compilation.program();
+  Expected<std::unique_ptr<Compilation>> compilation = compileTo(Phase::Memory, config, options);
+  if (!compilation)
+    return compilation.error();
+  Expected<Program> program = (*compilation)->program();
   if (!program)
     return program.error();
-  Expected<std::vector<KernelBinary>> objects = compilation.objects();
+  Expected<std::vector<KernelBinary>> objects = (*compilation)->objects();
   if (!objects)
     return objects.error();
   Artifact artifact;
