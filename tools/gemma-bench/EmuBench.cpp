@@ -66,15 +66,6 @@ std::vector<uint64_t> spread(uint64_t count, uint64_t most) {
   return numbers;
 }
 
-std::string shortNodes(const Launch &launch) {
-  std::string text;
-  for (const std::string &node : launch.nodes) {
-    size_t dot = node.find("].");
-    text += (text.empty() ? "" : " ") + (dot == std::string::npos ? node : node.substr(dot + 2));
-  }
-  return text;
-}
-
 /// One layer of each kind that the model has: the others are the same kernels.
 ModelConfig oneLayerOfEach(ModelConfig config) {
   std::vector<LayerKind> kinds;
@@ -203,7 +194,7 @@ Status EmuBench::count(const EmuStep &step) {
         std::memset(const_cast<std::byte *>(context->argumentData(variantIndex, number, i)), 0,
                     size_t(launch.arguments[i].bytes));
     const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
-    current.nodes = shortNodes(launch);
+    current.nodes = nodesOf(launch);
     current.kernel = kernel.name;
     current.threads = kernel.threads;
     current.sharedBytes = kernel.sharedBytes;

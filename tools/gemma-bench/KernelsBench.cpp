@@ -44,15 +44,6 @@ std::optional<int64_t> tokensFor(const Program &program, size_t index, int64_t m
   return std::nullopt;
 }
 
-std::string nodesOf(const Launch &launch) {
-  std::string text;
-  for (const std::string &node : launch.nodes) {
-    size_t dot = node.find("].");
-    text += (text.empty() ? "" : " ") + (dot == std::string::npos ? node : node.substr(dot + 2));
-  }
-  return text;
-}
-
 class KernelBench {
 public:
   KernelBench(const BenchOptions &options, BenchSession &session, Progress &progress)

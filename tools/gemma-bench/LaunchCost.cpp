@@ -191,6 +191,15 @@ size_t variantFor(const Program &program, const StepSizes &sizes) {
   return size_t(found - program.variants.begin());
 }
 
+std::string nodesOf(const Launch &launch) {
+  std::string text;
+  for (const std::string &node : launch.nodes) {
+    size_t dot = node.find("].");
+    text += (text.empty() ? "" : " ") + (dot == std::string::npos ? node : node.substr(dot + 2));
+  }
+  return text;
+}
+
 int64_t launchesPerLayer(const Variant &variant) {
   std::map<int64_t, int64_t> launches;
   int64_t most = 0;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gemma::bench {
@@ -55,6 +56,9 @@ std::optional<Cost> appendCost(const Program &program, int64_t cached, int64_t c
 /// The variant that the runtime takes for these sizes (the first whose conditions hold);
 /// variants.size() if there is none.
 size_t variantFor(const Program &program, const StepSizes &sizes);
+
+/// The launch's nodes for people, without the layer: "attn.qk_norm attn.rope".
+std::string nodesOf(const Launch &launch);
 
 /// Most launches of a layer among a variant's; a launch belongs to the layer of its last node (an
 /// epilogue fused into the next layer's first launch counts there), those after the layers to none.

@@ -55,8 +55,13 @@ struct CompiledModel {
                             ContextOptions contextOptions = {}) {
     if (options.isas.empty() && options.targets.front() == "host")
       options.isas = {runnableIsas().front()};
+    return load(compiler::compileCheckpoint(checkpoint, options), checkpoint, contextOptions);
+  }
+
+  /// What was compiled, with its weights.
+  static CompiledModel load(Expected<Artifact> artifact, const Checkpoint &checkpoint,
+                            ContextOptions contextOptions = {}) {
     CompiledModel made;
-    auto artifact = compiler::compileCheckpoint(checkpoint, options);
     EXPECT_TRUE(artifact) << artifact.error().message;
     if (!artifact)
       return made;

@@ -36,18 +36,7 @@ CompiledModel compiledFor(const char *target, ScalarType dtype, const Checkpoint
   options.maxChunk = 64;
   if (options.targets.front() == "host")
     options.isas = {runnableIsas().front()};
-  CompiledModel made;
-  auto artifact = compiler::compileModel(checkpoint.config(), options);
-  EXPECT_TRUE(artifact) << artifact.error().message;
-  if (!artifact)
-    return made;
-  auto model = Model::load(std::move(*artifact), checkpoint, {});
-  EXPECT_TRUE(model) << model.error().message;
-  if (!model)
-    return made;
-  made.model = *model;
-  made.renew();
-  return made;
+  return CompiledModel::load(compiler::compileModel(checkpoint.config(), options), checkpoint);
 }
 
 /// Logits of `prompt` tokens as one step, then of `single` tokens one by one.
