@@ -61,8 +61,8 @@ public:
   }
 
   /// Says what of the memory kernels may touch, for devices that check. Before the first run().
-  virtual Status declareMemory(const void *memory, size_t bytes, const std::string &name,
-                               bool readOnly) {
+  virtual Status declareMemory(const void * /*memory*/, size_t /*bytes*/,
+                               const std::string & /*name*/, bool /*readOnly*/) {
     return {};
   }
 
@@ -76,7 +76,7 @@ public:
 
   /// Returns when every launch has ended and the host can read `results`, which are visible bytes.
   /// To be called after an error of run() too. More launches of the step may follow.
-  virtual Status finish(std::span<const ByteRange> results) { return {}; }
+  virtual Status finish(std::span<const ByteRange> /*results*/) { return {}; }
 
   /// This as the emulated device, for what only that can tell; null if it is another one.
   virtual emu::EmuExecutor *emulated() { return nullptr; }
@@ -84,9 +84,9 @@ public:
   // For tests and diagnostics, between steps. Where the host shares the memory, bringing bytes from
   // one to the other is no work.
   /// Brings bytes from the device to the host's view.
-  virtual Status download(ByteRange range) { return {}; }
+  virtual Status download(ByteRange /*range*/) { return {}; }
   /// Brings bytes from the host's view to the device.
-  virtual Status upload(ByteRange range) { return {}; }
+  virtual Status upload(ByteRange /*range*/) { return {}; }
   /// Sets bytes on the device.
   virtual Status fill(ByteRange range, uint8_t value) {
     std::memset(shared.data() + range.offset, value, size_t(range.bytes));

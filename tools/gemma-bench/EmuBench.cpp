@@ -59,8 +59,9 @@ struct LaunchFigures {
 
 /// Some numbers below `count`, evenly spaced, the first and the last among them.
 std::vector<uint64_t> spread(uint64_t count, uint64_t most) {
-  std::vector<uint64_t> numbers;
   uint64_t picked = std::min(count, most);
+  std::vector<uint64_t> numbers;
+  numbers.reserve(picked);
   for (uint64_t i = 0; i < picked; ++i)
     numbers.push_back(picked == 1 ? 0 : i * (count - 1) / (picked - 1));
   return numbers;
@@ -152,6 +153,7 @@ Status EmuBench::fill(int64_t length) {
 Status EmuBench::runStep(const EmuStep &step) {
   std::vector<int32_t> fresh = tokens(step.fresh);
   std::vector<StepRow> rows;
+  rows.reserve(sequences.size());
   for (const std::unique_ptr<Sequence> &sequence : sequences)
     rows.push_back({sequence.get(), fresh, LogitsWanted::Last});
   return context->step(rows).status();
@@ -329,6 +331,7 @@ Status benchEmu(BenchOptions options) {
     if (Status status = bench.open(source->config); !status)
       return status;
     std::vector<EmuStep> steps;
+    steps.reserve(options.batches.size() + 1);
     for (int64_t batch : options.batches)
       steps.push_back({batch, 1, resolved.context});
     steps.push_back({1, resolved.prompt, 0});

@@ -119,7 +119,8 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
     case LaunchArgument::Kind::Buffer: {
       // Of the rows that it selects from, a launch reads those that it selects.
       auto rows = double(kind.logitRows ? shape.logitRows : tokens);
-      double rowBytes = double(*rowElements(argument)) * double(byteWidth(argument.type));
+      double rowBytes =
+          double(rowElements(argument).value_or(0)) * double(byteWidth(argument.type));
       // A read-write argument moves twice.
       cost.bytes += rows * rowBytes * (access[i] == 2 ? 2 : 1);
       break;
@@ -137,11 +138,10 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
         }
       break;
     case LaunchArgument::Kind::Table:
-    case LaunchArgument::Kind::Input:
-      break; // a few bytes a token
+    case LaunchArgument::Kind::Input: // a few bytes a token
     case LaunchArgument::Kind::Workspace:
-    case LaunchArgument::Kind::Tickets:
-      break; // what blocks leave each other does not reach memory
+    case LaunchArgument::Kind::Tickets: // what blocks leave each other does not reach memory
+      break;
     }
   }
   for (int64_t index : caches) {
