@@ -52,15 +52,20 @@ struct SizeCondition {
 
 /// How a weight is made from the checkpoint: the concatenation of source tensors (canonical names)
 /// along the first dimension, laid out in panels.
+///
+/// Storage i8 or i4 is quantised: an element is code * scale with one f16 scale for each `group`
+/// columns of a row. Codes come first, w + 128 or w + 8 in bytes or halves of bytes, then all
+/// scales, at scaleOffset() (runtime/abi/ProgramSizes.h); runtime/weights/Packer.h has the layouts.
 struct WeightRecipe {
   std::string name; ///< the symbol
   std::vector<std::string> sources;
   std::vector<int64_t> shape; ///< logical shape, [N, K] or [N]
   ScalarType storage = ScalarType::F32;
   int64_t panel = 0;      ///< rows of a panel: 0 (plain row-major), 8 (tensor cores) or 16
-  int64_t kpack = 1;      ///< consecutive k kept side by side within a panel
+  int64_t kpack = 1;      ///< consecutive k kept side by side within a panel; 4 if quantised
   int64_t interleave = 1; ///< 2: panels alternate between the first and second half of the rows
-  uint64_t bytes = 0;     ///< of the packed weight
+  uint64_t bytes = 0;     ///< of the packed weight, codes and scales
+  int64_t group = 0;      ///< columns that share a scale: 32 if quantised, else 0
 
   bool operator==(const WeightRecipe &) const = default;
 };

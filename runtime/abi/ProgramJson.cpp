@@ -112,6 +112,7 @@ static json toJson(const WeightRecipe &weight) {
           {"panel", weight.panel},
           {"kpack", weight.kpack},
           {"interleave", weight.interleave},
+          {"group", weight.group},
           {"bytes", weight.bytes}};
 }
 

@@ -44,14 +44,22 @@ std::string readString(const JsonObject &object, const char *key) {
   return object.string(key).value_or("");
 }
 
-ScalarType readType(const JsonObject &object, const char *key, bool integers = false) {
+/// Which types a key may name.
+enum class Types { Floats, FloatsAndQuantized, Bytes };
+
+ScalarType readType(const JsonObject &object, const char *key, Types allowed = Types::Floats) {
   const json *value = object.find(key);
   std::optional<ScalarType> type;
   if (value && value->is_string())
     type = scalarTypeFromName(value->get_ref<const std::string &>());
-  if (!type || (!isFloat(*type) && !integers))
-    object.mismatch(key, integers ? "a type" : "a float type");
-  return type.value_or(ScalarType::F32);
+  bool known =
+      type && (isFloat(*type) || (allowed == Types::FloatsAndQuantized && isQuantized(*type)) ||
+               (allowed == Types::Bytes && *type != ScalarType::I4));
+  if (!known)
+    object.mismatch(key, allowed == Types::Floats               ? "a float type"
+                         : allowed == Types::FloatsAndQuantized ? "a float type, i8 or i4"
+                                                                : "a type of whole bytes");
+  return known ? *type : ScalarType::F32;
 }
 
 /// Calls `read(value, place)` for each element of an array.
@@ -165,7 +173,7 @@ public:
     }
     program.family = DeviceFamily(readEnum(object, "family", {"host", "cuda"}));
     program.numerics = readString(object, "numerics");
-    program.weightType = readType(object, "weightType");
+    program.weightType = readType(object, "weightType", Types::FloatsAndQuantized);
     program.activationType = readType(object, "activationType");
     program.cacheType = readType(object, "cacheType");
     program.fused = readBool(object, "fused");
@@ -230,10 +238,11 @@ private:
     out.name = readString(object, "name");
     out.sources = readStrings(object, "sources");
     out.shape = readShape(object, "shape");
-    out.storage = readType(object, "storage");
+    out.storage = readType(object, "storage", Types::FloatsAndQuantized);
     out.panel = readSize(object, "panel");
     out.kpack = readSize(object, "kpack");
     out.interleave = readSize(object, "interleave");
+    out.group = readSize(object, "group");
     out.bytes = uint64_t(readSize(object, "bytes"));
     return out;
   }
@@ -301,7 +310,7 @@ private:
     if (out.kind == Kind::Buffer) {
       out.offset = uint64_t(readSize(object, "offset"));
       out.bytes = uint64_t(readSize(object, "bytes"));
-      out.type = readType(object, "type", /*integers=*/true);
+      out.type = readType(object, "type", Types::Bytes);
       out.shape = readShape(object, "shape");
       out.stride = readSize(object, "stride");
       out.extent = "TBR1"[readEnum(object, "extent", {"T", "B", "R", "1"})];

@@ -31,7 +31,27 @@ std::optional<uint64_t> alignedBytes(uint64_t bytes) {
 
 static uint64_t ceilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
+/// Groups of a quantised weight in all its panels' rows, 16 scales each; nothing if its layout is
+/// none that the packer executes.
+static std::optional<uint64_t> quantizedGroups(const WeightRecipe &recipe) {
+  if (!isQuantized(recipe.storage) || recipe.shape.size() != 2 || recipe.panel != 16 ||
+      recipe.kpack != 4 || recipe.group != scaleGroup || recipe.interleave < 1 ||
+      recipe.interleave > 2 || recipe.shape[0] <= 0 || recipe.shape[1] <= 0 ||
+      recipe.shape[0] % recipe.interleave != 0)
+    return std::nullopt;
+  uint64_t parts = uint64_t(recipe.interleave);
+  uint64_t panels = parts * ceilDiv(uint64_t(recipe.shape[0]) / parts, 16);
+  return mulBytes(panels, ceilDiv(uint64_t(recipe.shape[1]), uint64_t(scaleGroup)));
+}
+
+std::optional<uint64_t> scaleOffset(const WeightRecipe &recipe) {
+  // 512 or 256 bytes a panel and group: always a multiple of 64.
+  return mulBytes(quantizedGroups(recipe), recipe.storage == ScalarType::I8 ? 512U : 256U);
+}
+
 std::optional<uint64_t> packedBytes(const WeightRecipe &recipe) {
+  if (isQuantized(recipe.storage))
+    return addBytes(scaleOffset(recipe), mulBytes(quantizedGroups(recipe), 32));
   if (recipe.shape.empty() || recipe.shape.size() > 2)
     return std::nullopt;
   for (int64_t size : recipe.shape)
@@ -39,6 +59,8 @@ std::optional<uint64_t> packedBytes(const WeightRecipe &recipe) {
       return std::nullopt;
   if (recipe.storage != ScalarType::F64 && recipe.storage != ScalarType::F32 &&
       recipe.storage != ScalarType::BF16)
+    return std::nullopt;
+  if (recipe.group != 0)
     return std::nullopt;
   uint64_t width = byteWidth(recipe.storage);
   uint64_t rows = uint64_t(recipe.shape[0]);

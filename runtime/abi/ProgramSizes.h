@@ -20,8 +20,15 @@ std::optional<uint64_t> addBytes(std::optional<uint64_t> a, std::optional<uint64
 
 /// Bytes of a weight in its layout; nothing if the recipe is none that the packer executes:
 /// rank 1 or 2, stored as f64, f32 or bf16, panel and kpack 0 and 1 (row-major), 16 and 1 or 2, or
-/// 8 and 64, interleave 1 or 2 (only in panels, and of an even number of rows).
+/// 8 and 64, interleave 1 or 2 (only in panels, and of an even number of rows), group 0; or rank 2,
+/// stored as i8 or i4, panel 16, kpack 4, group 32, interleave as before.
 std::optional<uint64_t> packedBytes(const WeightRecipe &recipe);
+
+/// Columns that share a scale in every quantised weight.
+inline constexpr int64_t scaleGroup = 32;
+/// Where the scales of a quantised weight begin, in bytes from its first code: a multiple of 64.
+/// Nothing if packedBytes() is nothing or the weight is not quantised.
+std::optional<uint64_t> scaleOffset(const WeightRecipe &recipe);
 
 /// Bytes of one page of one lane of a cache.
 std::optional<uint64_t> lanePageBytes(const CachePlan &cache);

@@ -32,7 +32,7 @@
 
 namespace gemma {
 
-inline constexpr uint32_t artifactFormatVersion = 3;
+inline constexpr uint32_t artifactFormatVersion = 4;
 
 /// What a kernel object is.
 enum class ObjectKind : uint8_t {

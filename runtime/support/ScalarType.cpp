@@ -5,7 +5,7 @@
 
 namespace gemma {
 
-static constexpr std::array<std::pair<ScalarType, std::string_view>, 10> kNames = {{
+static constexpr std::array<std::pair<ScalarType, std::string_view>, 11> kNames = {{
     {ScalarType::F64, "f64"},
     {ScalarType::F32, "f32"},
     {ScalarType::BF16, "bf16"},
@@ -16,6 +16,7 @@ static constexpr std::array<std::pair<ScalarType, std::string_view>, 10> kNames 
     {ScalarType::I8, "i8"},
     {ScalarType::U8, "u8"},
     {ScalarType::Bool, "bool"},
+    {ScalarType::I4, "i4"},
 }};
 
 std::string_view name(ScalarType type) { return kNames[static_cast<size_t>(type)].second; }

@@ -8,9 +8,10 @@
 
 namespace gemma {
 
-enum class ScalarType : uint8_t { F64, F32, BF16, F16, I64, I32, I16, I8, U8, Bool };
+/// I4 is a storage type of packed weights alone: two lie in a byte.
+enum class ScalarType : uint8_t { F64, F32, BF16, F16, I64, I32, I16, I8, U8, Bool, I4 };
 
-/// Bytes of one element.
+/// Bytes of one element; 0 for I4, of which none lies in bytes of its own.
 constexpr size_t byteWidth(ScalarType type) {
   switch (type) {
   case ScalarType::F64:
@@ -27,6 +28,8 @@ constexpr size_t byteWidth(ScalarType type) {
   case ScalarType::U8:
   case ScalarType::Bool:
     return 1;
+  case ScalarType::I4:
+    return 0;
   }
   return 0;
 }
@@ -36,7 +39,12 @@ constexpr bool isFloat(ScalarType type) {
          type == ScalarType::F16;
 }
 
-/// MLIR's spelling: "f64", "f32", "bf16", "f16", "i64", ..., "u8", "bool".
+/// Integers that weights are quantised to: signed, with scales by groups (WeightRecipe::group).
+constexpr bool isQuantized(ScalarType type) {
+  return type == ScalarType::I8 || type == ScalarType::I4;
+}
+
+/// MLIR's spelling: "f64", "f32", "bf16", "f16", "i64", ..., "u8", "bool", "i4".
 std::string_view name(ScalarType type);
 /// The inverse of name().
 std::optional<ScalarType> scalarTypeFromName(std::string_view name);

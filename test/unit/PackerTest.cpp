@@ -125,6 +125,31 @@ TEST(Packer, OddColumnsArePaddedWithZeros) {
   EXPECT_EQ(packedBytes(recipe), std::nullopt);
 }
 
+TEST(Packer, BytesOfQuantizedWeights) {
+  // 2 panels of 2 groups (the second of one column): codes, then f16 scales.
+  WeightRecipe recipe{"w", {"x"}, {17, 33}, ScalarType::I8, 16, 4, 1, 0, 32};
+  EXPECT_EQ(scaleOffset(recipe), 4u * 512);
+  EXPECT_EQ(packedBytes(recipe), 4u * 512 + 4 * 32);
+  recipe.storage = ScalarType::I4;
+  EXPECT_EQ(scaleOffset(recipe), 4u * 256);
+  EXPECT_EQ(packedBytes(recipe), 4u * 256 + 4 * 32);
+  recipe.shape = {2 * 17, 32};
+  recipe.interleave = 2;
+  EXPECT_EQ(packedBytes(recipe), 4u * 256 + 4 * 32);
+  for (auto change : std::initializer_list<void (*)(WeightRecipe &)>{
+           [](WeightRecipe &w) { w.group = 0; }, [](WeightRecipe &w) { w.group = 64; },
+           [](WeightRecipe &w) { w.kpack = 2; }, [](WeightRecipe &w) { w.panel = 8; },
+           [](WeightRecipe &w) { w.panel = 0; }, [](WeightRecipe &w) { w.shape = {34}; },
+           [](WeightRecipe &w) { w.interleave = 3; }, [](WeightRecipe &w) { w.shape[0] = 33; },
+           [](WeightRecipe &w) { w.shape[1] = 0; },
+           [](WeightRecipe &w) { w.storage = ScalarType::BF16; },
+           [](WeightRecipe &w) { w.storage = ScalarType::I16; }}) {
+    WeightRecipe other = recipe;
+    change(other);
+    EXPECT_EQ(packedBytes(other), std::nullopt);
+  }
+}
+
 TEST(Packer, NamesWhatDoesNotFit) {
   Expected<Checkpoint> checkpoint = Checkpoint::open(models() / "text-only-f32");
   ASSERT_TRUE(checkpoint.ok());

@@ -37,6 +37,27 @@ TEST(ProgramJson, EveryDamagedValueIsRefusedOrOptional) {
   EXPECT_GT(tried, 100);
 }
 
+// Quantised storage is for weights alone: no tensor of a step lies in halves of bytes.
+TEST(ProgramJson, QuantizedTypesAreForWeights) {
+  Program program = samples::sampleProgram();
+  program.weightType = ScalarType::I4;
+  program.weights[0].storage = ScalarType::I4;
+  program.weights[0].group = 32;
+  Expected<Program> read = programFromJson(programToJson(program), "test");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, program);
+  program.weights[0].storage = ScalarType::I16;
+  EXPECT_NE(errorOf(programToJson(program)).find("expected a float type, i8 or i4"),
+            std::string::npos);
+  program = samples::sampleProgram();
+  program.variants[0].launches[0].arguments[2].type = ScalarType::I4;
+  EXPECT_NE(errorOf(programToJson(program)).find("expected a type of whole bytes"),
+            std::string::npos);
+  program = samples::sampleProgram();
+  program.cacheType = ScalarType::I4;
+  EXPECT_NE(errorOf(programToJson(program)).find("expected a float type"), std::string::npos);
+}
+
 TEST(ProgramJson, NamesTheMissingKey) {
   json program = programToJson(samples::sampleProgram());
   program["variants"][0]["launches"][1].erase("kernel");
