@@ -13,18 +13,41 @@ namespace gemma {
 /// Positions in one page of a cache.
 static constexpr int64_t pageSize = 16;
 
+/// The numerics with integers for weights where the options say so; null, with a diagnostic, for
+/// others than there are.
+static ir::NumericsAttr withIntegers(ir::NumericsAttr numerics, const ImportOptions &options) {
+  MLIRContext *context = numerics.getContext();
+  auto chosen = [&](std::optional<ScalarType> type, Type otherwise) -> Type {
+    if (!type)
+      return otherwise;
+    return *type == ScalarType::I8   ? IntegerType::get(context, 8)
+           : *type == ScalarType::I4 ? IntegerType::get(context, 4)
+           : *type == options.dtype  ? otherwise
+                                     : Type(NoneType::get(context));
+  };
+  Type floats = numerics.getWeights();
+  Type matrices = chosen(options.matrices, floats), table = chosen(options.table, floats);
+  if (matrices == floats && table == floats)
+    return numerics;
+  Type codes = IntegerType::get(context, options.codes == ScalarType::I16 ? 16 : 8);
+  return ir::NumericsAttr::getChecked(
+      [&] { return emitError(UnknownLoc::get(context)) << "cannot import: "; }, context, matrices,
+      numerics.getActivations(), numerics.getAccumulate(), numerics.getResidual(), numerics.getKv(),
+      numerics.getLogits(), table == matrices ? Type() : table, codes);
+}
+
 /// Null, with a diagnostic, for a type that programs are not made of.
-static ir::NumericsAttr numericsOf(MLIRContext &context, const ImportOptions &options) {
+static ir::NumericsAttr floatsOf(MLIRContext &context, const ImportOptions &options) {
   Type f64 = Float64Type::get(&context), f32 = Float32Type::get(&context);
   Type bf16 = BFloat16Type::get(&context);
   switch (options.dtype) {
   case ScalarType::F64:
-    return ir::NumericsAttr::get(&context, f64, f64, f64, f64, f64, f64);
+    return ir::NumericsAttr::get(&context, f64, f64, f64, f64, f64, f64, {}, {});
   case ScalarType::F32:
-    return ir::NumericsAttr::get(&context, f32, f32, f32, f32, f32, f32);
+    return ir::NumericsAttr::get(&context, f32, f32, f32, f32, f32, f32, {}, {});
   case ScalarType::BF16:
     return ir::NumericsAttr::get(&context, bf16, options.narrowActivations ? bf16 : f32, f32, f32,
-                                 bf16, f32);
+                                 bf16, f32, {}, {});
   default:
     emitError(UnknownLoc::get(&context))
         << "cannot import with dtype " << name(options.dtype) << ", expected f64, f32 or bf16";
@@ -40,12 +63,12 @@ public:
       : builder(builder), config(config), numerics(numerics) {}
 
   void weights() {
-    matrix("embed_tokens", config.vocab, config.hidden, {"embed_tokens"});
+    matrix("embed_tokens", config.vocab, config.hidden, {"embed_tokens"}, numerics.getTableType());
     for (int64_t i = 0; i < config.layers(); ++i)
       layerWeights(i);
     vector("final_norm", config.hidden, "norm.weight");
     if (!config.tiedHead)
-      matrix("lm_head", config.vocab, config.hidden, {"lm_head"});
+      matrix("lm_head", config.vocab, config.hidden, {"lm_head"}, numerics.getTableType());
   }
 
   void caches() {
@@ -84,10 +107,12 @@ private:
   }
 
   /// [n, k], the source matrices (names without ".weight") one below the other.
-  void matrix(const std::string &symbol, int64_t n, int64_t k, std::vector<std::string> sources) {
+  void matrix(const std::string &symbol, int64_t n, int64_t k, std::vector<std::string> sources,
+              Type element = {}) {
     for (std::string &source : sources)
       source += ".weight";
-    declare(symbol, RankedTensorType::get({n, k}, numerics.getWeights()), sources);
+    declare(symbol, RankedTensorType::get({n, k}, element ? element : numerics.getWeights()),
+            sources);
   }
   /// Vectors are small and enter elementwise arithmetic: they have the accumulators' type.
   void vector(const std::string &symbol, int64_t n, const std::string &source) {
@@ -146,7 +171,9 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelConfig &confi
                                   const ImportOptions &options) {
   context.loadDialect<ir::GemmaDialect, program::ProgramDialect, func::FuncDialect,
                       tensor::TensorDialect>();
-  ir::NumericsAttr numerics = numericsOf(context, options);
+  ir::NumericsAttr numerics = floatsOf(context, options);
+  if (numerics)
+    numerics = withIntegers(numerics, options);
   if (!numerics)
     return nullptr;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));

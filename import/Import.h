@@ -14,6 +14,10 @@ struct ImportOptions {
   ScalarType dtype = ScalarType::BF16;
   /// With BF16: what launches hand on, but for the residual stream, is stored as bf16 too.
   bool narrowActivations = false;
+  /// I8 or I4: how matrices are stored, and those of the token table and of the head; with F32 and
+  /// BF16. `codes`: I8 or I16, what contractions with them round their activations to.
+  std::optional<ScalarType> matrices{}, table{};
+  ScalarType codes = ScalarType::I8;
 };
 
 /// The dialects that an imported module uses.

@@ -31,7 +31,13 @@ struct ImportPass : PassWrapper<ImportPass, OperationPass<ModuleOp>> {
     Expected<ModelConfig> model = readModelConfig(config.getValue());
     if (!model)
       return fail(model.error().message);
-    OwningOpRef<ModuleOp> imported = importModel(getContext(), *model, {*type});
+    ImportOptions options{*type};
+    for (auto [name, to] : {std::pair(&weights, &options.matrices), {&embedding, &options.table}})
+      if (!name->empty() && !(*to = scalarTypeFromName(name->getValue())))
+        return fail("unknown type '" + name->getValue() + "', expected i8 or i4");
+    if (codes == 16)
+      options.codes = ScalarType::I16;
+    OwningOpRef<ModuleOp> imported = importModel(getContext(), *model, options);
     if (!imported)
       return signalPassFailure();
     module.getBodyRegion().takeBody(imported->getBodyRegion());
@@ -46,6 +52,10 @@ struct ImportPass : PassWrapper<ImportPass, OperationPass<ModuleOp>> {
   Option<std::string> config{*this, "config", llvm::cl::desc("a config.json")};
   Option<std::string> dtype{*this, "dtype", llvm::cl::desc("f64, f32 or bf16"),
                             llvm::cl::init("bf16")};
+  Option<std::string> weights{*this, "weights", llvm::cl::desc("of matrices: i8 or i4")};
+  Option<std::string> embedding{*this, "embedding", llvm::cl::desc("of the token table: i8 or i4")};
+  Option<int> codes{*this, "codes", llvm::cl::desc("bits of activations: 8 or 16"),
+                    llvm::cl::init(8)};
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "codegen/artifact/BuildProgram.h"
 
 #include "dialect/kernel/Kernel.h"
-#include "dialect/program/Program.h"
+#include "dialect/program/Layout.h"
 
 #include "mlir/IR/AffineExpr.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,6 +19,12 @@ static ScalarType scalarType(Type type) {
     return ScalarType::BF16;
   if (type.isF16())
     return ScalarType::F16;
+  if (type.isInteger(16))
+    return ScalarType::I16;
+  if (type.isInteger(8))
+    return ScalarType::I8;
+  if (type.isInteger(4))
+    return ScalarType::I4;
   assert(type.isInteger(32) && "an element type that the runtime does not know");
   return ScalarType::I32;
 }
@@ -130,7 +136,14 @@ void ProgramWriter::addWeight(program::WeightOp op) {
   recipe.panel = layout.getPanel();
   recipe.kpack = layout.getKpack();
   recipe.interleave = layout.getInterleave();
-  recipe.bytes = cast<MemRefType>(*op.getPacked()).getNumElements() * byteWidth(recipe.storage);
+  auto packed = cast<MemRefType>(*op.getPacked());
+  if (program::isQuantised(type.getElementType())) {
+    recipe.group = program::kGroupColumns;
+    recipe.bytes = uint64_t(program::scalesOffset(packed)) +
+                   uint64_t(program::scalesType(packed).getNumElements()) * 2;
+  } else {
+    recipe.bytes = uint64_t(packed.getNumElements()) * byteWidth(recipe.storage);
+  }
   program.weights.push_back(std::move(recipe));
 }
 
@@ -239,6 +252,11 @@ Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
              : isa<program::CacheOp>(symbol) ? LaunchArgument::Kind::Cache
                                              : LaunchArgument::Kind::Table;
   out.index = indices.lookup(ref.getSymbol());
+  if (auto weight = dyn_cast<program::WeightOp>(symbol)) {
+    if (ref.getLane()) // scales, which lie behind the codes
+      out.offset = uint64_t(program::scalesOffset(cast<MemRefType>(*weight.getPacked())));
+    return out;
+  }
   out.name = ref.getLane().value_or("").str();
   return out;
 }

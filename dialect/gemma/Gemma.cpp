@@ -31,13 +31,32 @@ void GemmaDialect::initialize() {
       >();
 }
 
-// numerics_c1
+static bool isFloatOfNumerics(Type type) {
+  return type.isF64() || type.isF32() || type.isBF16() || type.isF16();
+}
+
 LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type weights,
                                    Type activations, Type accumulate, Type residual, Type kv,
-                                   Type logits) {
-  for (Type type : {weights, activations, accumulate, residual, kv, logits})
-    if (!type.isF64() && !type.isF32() && !type.isBF16() && !type.isF16())
+                                   Type logits, Type embedding, Type codes) {
+  // numerics_c1
+  for (Type type : {activations, accumulate, residual, kv, logits})
+    if (!isFloatOfNumerics(type))
       return emitError() << "expected f64, f32, bf16 or f16, got " << type;
+  bool quantised = false;
+  for (Type type : {weights, embedding ? embedding : weights}) {
+    bool integer = type.isSignlessInteger(8) || type.isSignlessInteger(4);
+    if (!integer && !isFloatOfNumerics(type))
+      return emitError() << "expected weights of f64, f32, bf16, f16, i8 or i4, got " << type;
+    quantised |= integer;
+  }
+  // numerics_c2
+  if (codes && !codes.isSignlessInteger(8) && !codes.isSignlessInteger(16))
+    return emitError() << "expected codes of i8 or i16, got " << codes;
+  if (quantised != bool(codes))
+    return emitError() << (quantised ? "expected codes beside integer weights"
+                                     : "expected no codes without integer weights");
+  if (quantised && !accumulate.isF32())
+    return emitError() << "expected integer weights to be accumulated in f32, got " << accumulate;
   return success();
 }
 

@@ -12,16 +12,29 @@ def Gemma_NumericsAttr : AttrDef<Gemma_Dialect, "Numerics"> {
   let description = [{
     Set once on the module (`gemma.numerics`); every bound and every plan names it.
 
+    `weights` i8 or i4: matrices are stored in that many bits, in groups of 32 columns with a scale
+    each, and contractions round their activations to `codes`, in the same groups. `embedding` is the
+    type of the token table and of the head, if it is not that of the other matrices.
+
     Constraints:
-    - (`numerics_c1`) every type is f64, f32, bf16 or f16
+    - (`numerics_c1`) every type is f64, f32, bf16 or f16, but that `weights` and `embedding` may be
+      i8 or i4
+    - (`numerics_c2`) `codes` is i8 or i16; it is there if `weights` or `embedding` is an integer,
+      and then activations are accumulated in f32
 
     `#gemma.numerics<weights = bf16, activations = f32, accumulate = f32, residual = f32, kv = bf16, logits = f32>`
+    `#gemma.numerics<weights = i4, activations = f32, accumulate = f32, residual = f32, kv = bf16, logits = f32, embedding = i8, codes = i8>`
   }];
   let parameters = (ins "::mlir::Type":$weights, "::mlir::Type":$activations,
                         "::mlir::Type":$accumulate, "::mlir::Type":$residual, "::mlir::Type":$kv,
-                        "::mlir::Type":$logits);
+                        "::mlir::Type":$logits, OptionalParameter<"::mlir::Type">:$embedding,
+                        OptionalParameter<"::mlir::Type">:$codes);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The type of the token table and of the head.
+    ::mlir::Type getTableType() const { return getEmbedding() ? getEmbedding() : getWeights(); }
+  }];
 }
 
 def Gemma_KeysOfValuesAttr : AttrDef<Gemma_Dialect, "KeysOfValues"> {

@@ -220,13 +220,60 @@ static bool isPackedForGpu(MemRefType weight, int64_t columns) {
          weight.getDimSize(2) == 8 && weight.getDimSize(3) == 64;
 }
 
+/// A [T, columns] memref of this element type.
+static bool isRowsOf(Type type, int64_t columns, llvm::function_ref<bool(Type)> isElement) {
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref && memref.getRank() == 2 && memref.getDimSize(1) == columns && columns > 0 &&
+         isElement(memref.getElementType());
+}
+
+static bool isF32(Type type) { return type.isF32(); }
+static bool isI32(Type type) { return type.isSignlessInteger(32); }
+static bool isCode(Type type) { return type.isSignlessInteger(8) || type.isSignlessInteger(16); }
+
+SmallVector<MemRefType> ContractOp::getScratchBlocks() {
+  auto act = cast<MemRefType>(getAct().getType());
+  if (!isQuantised() || !act.getElementType().isSignlessInteger(8))
+    return {};
+  return {MemRefType::get({static_cast<int64_t>(getRowTile()), act.getDimSize(1)},
+                          IntegerType::get(getContext(), 16))};
+}
+
+/// contract_c8
+static LogicalResult verifyQuantised(ContractOp op) {
+  auto weight = cast<MemRefType>(op.getWeight().getType());
+  bool shaped = weight.getRank() == 5 && weight.hasStaticShape() &&
+                weight.getElementType().isSignlessInteger(8) &&
+                (weight.getDimSize(2) == 8 || weight.getDimSize(2) == 4) &&
+                weight.getDimSize(3) == 16 && weight.getDimSize(4) == 4;
+  int64_t groups = shaped ? weight.getDimSize(1) : 0;
+  auto scales = op.getQuantised().size() == 3 ? dyn_cast<MemRefType>(op.getWeightScales().getType())
+                                              : MemRefType();
+  if (!shaped || !scales || !scales.getElementType().isF16() ||
+      scales.getShape() != ArrayRef<int64_t>{weight.getDimSize(0), groups, 16} ||
+      !isRowsOf(op.getActScales().getType(), groups, isF32) ||
+      !isRowsOf(op.getActStarts().getType(), groups, isI32) ||
+      !isRowsOf(op.getAct().getType(), 32 * groups, isCode) || op.getGpuTile() ||
+      !op.getEpilogue().front().getArgument(0).getType().isF32())
+    return op.emitOpError()
+           << "expected codes [T, 32 G], a weight P x G x 8 x 16 x 4 or P x G x 4 x 16 x 4 of i8 "
+              "and "
+              "quantised scales [P, G, 16] of f16, [T, G] of f32 and starts [T, G] of i32, an "
+              "epilogue of f32 and no gpu_tile, got "
+           << op.getAct().getType() << ", " << weight << " and (" << op.getQuantised().getTypes()
+           << ")";
+  return success();
+}
+
 LogicalResult ContractOp::verify() {
   // contract_c1
-  for (Value memory : {getAct(), getOut()})
-    if (!isRowsOfFloats(memory.getType(), 2))
-      return emitOpError() << "expected act and out of [T, N] floats with static N, got "
-                           << memory.getType();
-  int64_t columns = cast<MemRefType>(getAct().getType()).getDimSize(1);
+  auto act = dyn_cast<MemRefType>(getAct().getType());
+  if (!isRowsOfFloats(getOut().getType(), 2) ||
+      (isQuantised() ? !act || !isRowsOf(act, act.getRank() == 2 ? act.getDimSize(1) : 0, isCode)
+                     : !isRowsOfFloats(act, 2)))
+    return emitOpError() << "expected act and out of [T, N] floats with static N, got "
+                         << getAct().getType() << " and " << getOut().getType();
+  int64_t columns = act.getDimSize(1);
   // contract_c2
   auto weight = cast<MemRefType>(getWeight().getType());
   bool gpu = getGpuTile().has_value();
@@ -234,7 +281,7 @@ LogicalResult ContractOp::verify() {
     return emitOpError() << "expected a weight of 16-bit floats in "
                          << llvm::divideCeil(static_cast<uint64_t>(columns), 64)
                          << " x G x 8 x 64 for " << columns << " columns, got " << weight;
-  if (!gpu && !isPacked(weight, columns))
+  if (!gpu && !isQuantised() && !isPacked(weight, columns))
     return emitOpError() << "expected a weight packed in panels of 16 with " << columns
                          << " columns, got " << weight;
   // contract_c3
@@ -242,6 +289,8 @@ LogicalResult ContractOp::verify() {
   if (panels < 1 || rowTile < 1)
     return emitOpError() << "expected positive panels and row_tile, got " << panels << " and "
                          << rowTile;
+  if (isQuantised() && weight.getRank() != 5)
+    return verifyQuantised(*this);
   int64_t inPair = getPair() ? 2 : 1, packed = weight.getDimSize(gpu ? 1 : 0);
   if ((!gpu && panels % inPair != 0) || packed % inPair != 0)
     return emitOpError() << "expected pairs of panels, got " << panels << " of " << packed;
@@ -265,11 +314,37 @@ LogicalResult ContractOp::verify() {
   for (Operation &op : body)
     if (!isElementwise(op))
       return op.emitOpError() << "cannot be in the epilogue of a kernel.contract";
+  if (isQuantised() && failed(verifyQuantised(*this)))
+    return failure();
   // contract_c7
   int64_t segments = gpu ? getGpuTile()->getSegments() : 0;
   int64_t tile = gpu ? getGpuTile()->getRows() * getGpuTile()->getTokens() : 0;
   return verifyWorkspace(*this, getPartials(), getTickets(), segments > 0, {2 * segments, tile},
                          segments);
+}
+
+//===----------------------------------------------------------------------===//
+// QuantizeOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult QuantizeOp::verify() {
+  // quantize_c1
+  if (!isRowsOfFloats(getX().getType(), 2))
+    return emitOpError() << "expected x of [T, K] floats with static K, got " << getX().getType();
+  // quantize_c2
+  auto columns = static_cast<uint64_t>(cast<MemRefType>(getX().getType()).getDimSize(1));
+  auto groups = static_cast<int64_t>(llvm::divideCeil(columns, uint64_t(32)));
+  if (!isRowsOf(getCodes().getType(), 32 * groups, isCode) ||
+      !isRowsOf(getScales().getType(), groups, isF32) ||
+      !isRowsOf(getStarts().getType(), groups, isI32))
+    return emitOpError() << "expected codes [T, " << 32 * groups
+                         << "] of i8 or i16, scales and starts [T, " << groups << "], got "
+                         << getCodes().getType() << ", " << getScales().getType() << " and "
+                         << getStarts().getType();
+  // quantize_c3
+  if (auto zero = static_cast<int64_t>(getZero()); zero != 8 && zero != 128)
+    return emitOpError() << "expected zero 8 or 128, got " << zero;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,7 +25,7 @@
 
 namespace gemma::kernel {
 
-/// Calls `use` for every memref operand of a core op (rows, contract, attention, topk), and how the
+/// Calls `use` for every memref operand of a core op (rows, quantize, contract, attention, topk), and how the
 /// op uses it. Other ops have none.
 void forEachAccess(mlir::Operation *op, llvm::function_ref<void(mlir::Value, Access)> use);
 

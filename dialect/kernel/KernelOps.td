@@ -323,8 +323,45 @@ def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
-def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, AttrSizedOperandSegments,
-                                               MemoryEffects<[MemRead, MemWrite]>]> {
+def Kernel_QuantizeOp : Kernel_Op<"quantize", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "rows as integers, in groups of 32 columns with a scale each";
+  let description = [{
+    Block j handles row j; without a block operand all rows t < extent are handled. With M the largest
+    |x| of a group of 32 columns and m = 127 for codes of i8, 32767 for i16:
+
+      scale = M / m, code = round(x · (m / M)) to nearest, ties to even
+
+    so that |x - code · scale| ≤ scale/2 · (1 + m · 2^-21). A group with M < 2^-100 has scale and codes 0.
+    Columns beyond those of `x`, up to whole groups, are zero. `starts` = -zero · Σ codes of the group:
+    where a contraction with weights stored as w + zero begins. A NaN or infinity makes the group's scale
+    one.
+
+    In memory the four i16 codes of columns 4q.. lie in the order 0, 2, 1, 3: 32-bit pieces are the pairs
+    that weights, split into even and odd bytes, are multiplied with. Codes of i8 lie in order.
+
+    Constraints:
+    - (`quantize_c1`) `x` is [T, K] of floats with static K
+    - (`quantize_c2`) `codes` is [T, 32·G] of i8 or i16, G = ceil(K / 32), `scales` [T, G] of f32 and
+      `starts` [T, G] of i32
+    - (`quantize_c3`) `zero` is 8 or 128
+
+    ```mlir
+    kernel.quantize block %j ins(%x : memref<?x63xf32>)
+      outs(%codes, %scales, %starts : memref<?x64xi8>, memref<?x2xf32>, memref<?x2xi32>) extent <T> zero 128
+    ```
+  }];
+  let arguments = (ins Optional<Index>:$block, AnyMemRef:$x, AnyMemRef:$codes, MemRefOf<[F32]>:$scales,
+                       MemRefOf<[I32]>:$starts, Kernel_ExtentAttr:$extent, I64Attr:$zero);
+  let assemblyFormat = [{
+    (`block` $block^)? `ins` `(` $x `:` type($x) `)` `outs` `(` $codes `,` $scales `,` $starts `:`
+    type($codes) `,` type($scales) `,` type($starts) `)` `extent` $extent `zero` $zero attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_ContractOp : Kernel_Op<"contract", [
+    SingleBlock, AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>,
+    DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
   let summary = "out[t, n] = epilogue(Σ_k act[t, k] · weight[n, k])";
   let description = [{
     Block j computes the `panels` consecutive panels from j·panels on (fewer at the end), all rows
@@ -345,12 +382,21 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, AttrSizedOperandSegm
     arrives, by a counter in `tickets`, adds them in the order of k and stores. A result then depends
     on how the work was cut, but not on which block was last. `tickets` are zero before and after.
 
+    With `quantised` the weight is of integers, `memref<P x G x 8 x 16 x 4 x i8>` (w + 128) or
+    `memref<P x G x 4 x 16 x 4 x i8>` (w + 8, two a byte), see dialect/program/Layout.h; it begins with
+    the weight's scales, `memref<P x G x 16 x f16>`. `act` are then codes that `kernel.quantize` made with
+    `zero` 128 or 8, followed by their scales and starts. Products and sums of a group are exact in i32:
+    |Σ| ≤ 32 · 255 · 32767 + 128 · 32 · 32767 < 2^29. Groups are added in f32 in ascending order,
+    `sum += float(Σ) · (weight scale · activation scale)`, so a result depends on its row alone here too.
+    Scratch on the host, if the codes are i8: `[row_tile, 32·G]` of i16.
+
     With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
     epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
     are those of the accumulator.
 
     Constraints:
-    - (`contract_c1`) `act` is [T, K] and `out` [T, N], of floats, K and N static
+    - (`contract_c1`) `act` is [T, K] and `out` [T, N], of floats, K and N static; `quantised`, `act` is
+      of i8 or i16
     - (`contract_c2`) `weight` is `P x K x 16`, or of 16-bit floats `P x ceil(K/2) x 16 x 2`; with
       `gpu_tile` of 16-bit floats `ceil(K/64) x G x 8 x 64`
     - (`contract_c3`) `panels` and `row_tile` are positive; with `pair`, P (or G) and `panels`
@@ -362,6 +408,9 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, AttrSizedOperandSegm
     - (`contract_c6`) the epilogue holds elementwise arith and math ops only
     - (`contract_c7`) with `segments` = g in `gpu_tile`, and only then, there are `partials`
       [2·g, rows·tokens] of f32 and `tickets` [g]
+    - (`contract_c8`) `quantised` are [P, G, 16] of f16, [T, G] of f32 and [T, G] of i32 beside a weight
+      `P x G x 8 x 16 x 4` or `P x G x 4 x 16 x 4` of i8, K = 32·G; the epilogue is of f32 and there is no
+      `gpu_tile`
 
     ```mlir
     kernel.contract block %j act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
@@ -372,15 +421,22 @@ def Kernel_ContractOp : Kernel_Op<"contract", [SingleBlock, AttrSizedOperandSegm
     ```
   }];
   let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
-                       AnyMemRef:$out, Optional<AnyMemRef>:$partials,
+                       AnyMemRef:$out, Variadic<AnyMemRef>:$quantised, Optional<AnyMemRef>:$partials,
                        Optional<MemRefOf<[I32]>>:$tickets,
                        Kernel_ExtentAttr:$extent, I64Attr:$panels,
                        I64Attr:$row_tile, UnitAttr:$pair,
                        OptionalAttr<Kernel_MmaAttr>:$gpu_tile);
   let regions = (region SizedRegion<1>:$epilogue);
+  let extraClassDeclaration = [{
+    bool isQuantised() { return !getQuantised().empty(); }
+    /// Of a quantised one: the scales of the weight and of the activations, and the latter's starts.
+    ::mlir::Value getWeightScales() { return getQuantised()[0]; }
+    ::mlir::Value getActScales() { return getQuantised()[1]; }
+    ::mlir::Value getActStarts() { return getQuantised()[2]; }
+  }];
   let assemblyFormat = [{
     (`block` $block^)? `act` `(` $act `:` type($act) `)` `weight` `(` $weight `:` type($weight) `)`
-    `out` `(` $out `:` type($out) `)`
+    `out` `(` $out `:` type($out) `)` (`quantised` `(` $quantised^ `:` type($quantised) `)`)?
     (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?
     `extent` $extent `panels` $panels `row_tile` $row_tile (`pair` $pair^)? attr-dict-with-keyword $epilogue
   }];

@@ -25,8 +25,13 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
         all(rows.getLookups(), Access::Read);
         all(rows.getOutputs(), Access::Write);
       })
+      .Case([&](QuantizeOp quantize) {
+        use(quantize.getX(), Access::Read);
+        all({quantize.getCodes(), quantize.getScales(), quantize.getStarts()}, Access::Write);
+      })
       .Case([&](ContractOp contract) {
         all({contract.getAct(), contract.getWeight()}, Access::Read);
+        all(contract.getQuantised(), Access::Read);
         use(contract.getOut(), Access::Write);
         shared(contract.getPartials(), contract.getTickets());
       })

@@ -37,6 +37,8 @@ def Program_LayoutAttr : AttrDef<Program_Dialect, "Layout"> {
     Three families, of which dialect/program/Layout.h gives the memrefs:
     - `panel = 0`: the row-major order;
     - `panel = 16`, for vector units: panels of 16 rows with `kpack` consecutive k side by side;
+      with `kpack = 4` the elements are i8 or i4, in groups of 32 k, and the groups' scales lie behind
+      them;
     - `panel = 8, kpack = 64`, for tensor cores: k blocks of 64, in each of them panels of 8 rows, a
       row's eight chunks of 8 elements swizzled (chunk c of row r lies at place c xor r), so that any
       8·n rows of a k block are one contiguous copy which `ldmatrix` and `wgmma` read without bank
@@ -46,7 +48,7 @@ def Program_LayoutAttr : AttrDef<Program_Dialect, "Layout"> {
 
     Constraints:
     - (`layout_c1`) `panel` is 0, 8 or 16
-    - (`layout_c2`) `kpack` is 1 without panels, 64 with panels of 8, 1 or 2 with panels of 16
+    - (`layout_c2`) `kpack` is 1 without panels, 64 with panels of 8, 1, 2 or 4 with panels of 16
     - (`layout_c3`) `interleave` is 1 or 2; 1 without panels
   }];
   let parameters = (ins "int64_t":$panel, "int64_t":$kpack, "int64_t":$interleave);
@@ -63,9 +65,10 @@ def Program_WeightOp : Program_Op<"weight", [Symbol]> {
 
     Constraints:
     - (`weight_c1`) the type has rank 1 or 2, static positive sizes, and elements of f64, f32, bf16
-      or f16
+      or f16, with rank 2 also of i8 or i4
     - (`weight_c2`) there is a source, and none has an empty name
-    - (`weight_c3`) `layout` fits the type: panels need rank 2, interleaving an even number of rows
+    - (`weight_c3`) `layout` fits the type: panels need rank 2, interleaving an even number of rows;
+      i8 and i4 need `kpack` 4, and nothing else has it
     - (`weight_c4`) `packed` comes with `layout` and is the memref that it gives
 
     ```mlir
@@ -218,7 +221,8 @@ def Program_RefOp : Program_Op<"ref", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let description = [{
     Constraints:
     - (`ref_c1`) `symbol` names a `program.weight`, `program.cache` or `program.table`
-    - (`ref_c2`) of a weight: no lane; the memory is the weight's `packed` type, or row-major without
+    - (`ref_c2`) of a weight: no lane; the memory is the weight's `packed` type, or row-major without;
+      or lane "scales" of `[panels, groups, 16]` f16 of one with i8 or i4 elements
     - (`ref_c3`) of a cache: lane "k" of `[?, heads, dim, page]` or "v" of `[?, heads, page, dim]`,
       whichever of them it stores
     - (`ref_c4`) of a table: lane "cos_hi", "sin_hi", "cos_lo" or "sin_lo" of `[512, active]`

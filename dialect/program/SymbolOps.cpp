@@ -16,11 +16,11 @@ LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   if (panel != 0 && panel != 8 && panel != 16)
     return emitError() << "expected panel 0, 8 or 16, got " << panel;
   // layout_c2
-  bool fits = panel == 8 ? kpack == 64 : kpack == 1 || (kpack == 2 && panel == 16);
+  bool fits = panel == 8 ? kpack == 64 : kpack == 1 || (panel == 16 && (kpack == 2 || kpack == 4));
   if (!fits)
     return emitError() << "expected kpack "
                        << (panel == 8    ? "64"
-                           : panel == 16 ? "1 or 2"
+                           : panel == 16 ? "1, 2 or 4"
                                          : "1")
                        << " with panel " << panel << ", got " << kpack;
   // layout_c3
@@ -35,9 +35,12 @@ LogicalResult WeightOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getRank() < 1 || type.getRank() > 2 ||
       llvm::any_of(type.getShape(), [](int64_t size) { return size <= 0; }) ||
-      !isStorageType(type.getElementType()))
-    return emitOpError() << "expected a [N] or [N, K] tensor of floats with static sizes, got "
-                         << type;
+      (!isStorageType(type.getElementType()) &&
+       !(type.getRank() == 2 && isQuantised(type.getElementType()))))
+    return emitOpError()
+           << "expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, "
+              "with static sizes, got "
+           << type;
   // weight_c2
   if (getSources().empty() || llvm::any_of(getSources().getAsValueRange<StringAttr>(),
                                            [](StringRef source) { return source.empty(); }))
@@ -113,11 +116,18 @@ LogicalResult RefOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Operation *target = symbols.lookupNearestSymbolFrom(*this, getSymbolAttr());
   // ref_c2
   if (auto weight = dyn_cast_or_null<WeightOp>(target)) {
-    if (getLane())
-      return emitOpError() << "expected no lane of a weight, got \"" << lane << "\"";
     auto logical = dyn_cast<RankedTensorType>(weight.getType());
     if (!logical)
       return emitOpError() << "expected a weight of tensor type, got " << weight.getType();
+    if (getLane()) {
+      auto codes = dyn_cast_or_null<MemRefType>(weight.getPacked().value_or(Type()));
+      if (lane != "scales" || !codes || !isQuantised(logical.getElementType()))
+        return emitOpError()
+               << "expected no lane of a weight, but scales of a packed one of i8 or i4, "
+                  "got \""
+               << lane << "\"";
+      return verifyMemory(*this, scalesType(codes));
+    }
     if (std::optional<Type> packed = weight.getPacked())
       return verifyMemory(*this, dyn_cast<MemRefType>(*packed));
     return verifyMemory(*this, MemRefType::get(logical.getShape(), logical.getElementType()));

@@ -1,5 +1,6 @@
 #include "passes/lower/GroupLowering.h"
 
+#include "dialect/program/Layout.h"
 #include "passes/lower/DeviceTiles.h"
 #include "passes/lower/RowMath.h"
 #include "passes/lower/Storage.h"
@@ -37,7 +38,7 @@ LogicalResult GroupLowering::run() {
 // Kinds of groups
 //===----------------------------------------------------------------------===//
 
-static AffineExpr size(Builder &b, kernel::Extent extent) {
+AffineExpr sizeOf(Builder &b, kernel::Extent extent) {
   switch (extent) {
   case kernel::Extent::T:
     return b.getAffineSymbolExpr(0);
@@ -66,7 +67,7 @@ LogicalResult GroupLowering::lowerRowsGroup() {
       return failure();
   }
   launch(assembler.finish(memory.module, nodeNames(ops),
-                          AffineMap::get(0, 5, size(expressions, extent)),
+                          AffineMap::get(0, 5, sizeOf(expressions, extent)),
                           onHost() ? 0 : kThreadsOfRows));
   return success();
 }
@@ -96,24 +97,24 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   }
 
   Value x = contraction->getOperand(0);
+  StringRef symbol = isa<ir::LinearOp>(contraction) ? cast<ir::LinearOp>(contraction).getWeight()
+                                                    : cast<ir::LmHeadOp>(contraction).getWeight();
+  auto recipe = memory.module.lookupSymbol<program::WeightOp>(symbol);
+  if (!places.contains(x) && traceView(x).offset != 0)
+    return contraction->emitOpError("cannot read part of a row");
   Value act;
-  if (auto it = places.find(x); it != places.end()) {
-    act = it->second.memory;
+  SmallVector<Value> quantised;
+  if (program::isQuantised(recipe.getType().getElementType())) {
+    Codes codes = quantise(x, recipe);
+    act = codes.codes;
+    quantised = {assembler.argument(memory.weightScales(symbol), kernel::Access::Read),
+                 codes.scales, codes.starts};
   } else {
-    TensorView view = traceView(x);
-    if (view.offset != 0)
-      return contraction->emitOpError("cannot read part of a row");
-    Value source = memory.tensors.lookup(view.root).memory;
-    auto wanted = MemRefType::get(cast<RankedTensorType>(x.getType()).getShape(),
-                                  cast<MemRefType>(source.getType()).getElementType());
-    if (source.getType() != wanted)
-      source = program::ViewOp::create(memory.builder, loc, wanted, source, 0);
-    act = assembler.argument(source, kernel::Access::Read);
+    act = places.contains(x) ? places[x].memory
+                             : assembler.argument(matrixOf(x), kernel::Access::Read);
   }
 
   kernel::Extent extent = extentOf(x);
-  StringRef symbol = isa<ir::LinearOp>(contraction) ? cast<ir::LinearOp>(contraction).getWeight()
-                                                    : cast<ir::LmHeadOp>(contraction).getWeight();
   Value weight = memory.weight(symbol);
   Value result = activation ? activation->getResult(0) : contraction->getResult(0);
   Value weightArg = assembler.argument(weight, kernel::Access::Read);
@@ -133,7 +134,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     tickets = assembler.argument(memory.tickets(segments), kernel::Access::ReadWrite);
   }
   auto op =
-      kernel::ContractOp::create(b, loc, block, act, weightArg, out, partials, tickets,
+      kernel::ContractOp::create(b, loc, block, act, weightArg, out, quantised, partials, tickets,
                                  kernel::ExtentAttr::get(b.getContext(), extent),
                                  b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
                                  b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
@@ -168,10 +169,19 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
            : llvm::divideCeil(packed.getDimSize(0), kPanelsOfBlock));
   if (tile)
     blocks = partials ? expressions.getAffineConstantExpr(tile.getSegments())
-                      : blocks * size(expressions, extent).ceilDiv(tile.getTokens());
+                      : blocks * sizeOf(expressions, extent).ceilDiv(tile.getTokens());
   launch(
       assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks), cut.threads));
   return success();
+}
+
+Value GroupLowering::matrixOf(Value tensor) {
+  Value source = memory.tensors.lookup(traceView(tensor).root).memory;
+  auto wanted = MemRefType::get(cast<RankedTensorType>(tensor.getType()).getShape(),
+                                cast<MemRefType>(source.getType()).getElementType());
+  if (source.getType() != wanted)
+    source = program::ViewOp::create(memory.builder, group.getLoc(), wanted, source, 0);
+  return source;
 }
 
 llvm::SmallPtrSet<Operation *, 8> GroupLowering::queryNodes(ir::GqaOp gqa) {
@@ -254,10 +264,10 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     return gqa.emitOpError() << "needs more than " << kSharedLimit
                              << " bytes of shared memory for 16 keys";
   queryTile = op.getQueryTile();
-  AffineExpr tiles = size(expressions, kernel::Extent::T).floorDiv(queryTile) +
-                     size(expressions, kernel::Extent::B);
+  AffineExpr tiles = sizeOf(expressions, kernel::Extent::T).floorDiv(queryTile) +
+                     sizeOf(expressions, kernel::Extent::B);
   if (plan.fuseAttention) // every row has one new token
-    tiles = size(expressions, kernel::Extent::B);
+    tiles = sizeOf(expressions, kernel::Extent::B);
   launch(assembler.finish(memory.module, nodeNames({gqa}),
                           AffineMap::get(0, 5, tiles * kvHeads * splits),
                           onHost() ? 0 : attentionThreads(op)));
@@ -378,7 +388,7 @@ RowDomain GroupLowering::domain(Value tensor) {
   AffineExpr zero = b.getAffineConstantExpr(0), all = b.getAffineConstantExpr(heads);
   MLIRContext *context = b.getContext();
   if (blocks == Blocks::Hoisted)
-    return {Value(), AffineMap::get(0, 5, {zero, size(b, extent), zero, all}, context), extent};
+    return {Value(), AffineMap::get(0, 5, {zero, sizeOf(b, extent), zero, all}, context), extent};
   AffineExpr j = b.getAffineDimExpr(0);
   if (blocks == Blocks::Row)
     return {block, AffineMap::get(1, 5, {j, j + 1, zero, all}, context), extent};

@@ -17,6 +17,7 @@ public:
   }
 
   mlir::Value weight(llvm::StringRef symbol);
+  mlir::Value weightScales(llvm::StringRef symbol);
   mlir::Value cacheLane(llvm::StringRef symbol, llvm::StringRef lane);
   mlir::Value tableLane(program::TableOp table, llvm::StringRef lane);
   mlir::Value input(llvm::StringRef name);
@@ -50,6 +51,9 @@ struct TensorView {
 };
 TensorView traceView(mlir::Value tensor);
 
+/// The size of a step that `extent` names.
+mlir::AffineExpr sizeOf(mlir::Builder &b, kernel::Extent extent);
+
 /// What the row nodes of a group share: where the group's tensors lie, and which rows it covers.
 class GroupLowering {
 public:
@@ -61,11 +65,18 @@ private:
   mlir::LogicalResult lowerRowsGroup();
   mlir::LogicalResult lowerContraction(mlir::Operation *contraction);
   mlir::LogicalResult lowerAttention(ir::GqaOp gqa);
+  /// Codes of the rows of `x`, their scales and starts, as arguments or
+  /// scratch of this kernel. Hoisted rows are quantised in it, others by a launch before it.
+  struct Codes {
+    mlir::Value codes, scales, starts;
+  };
+  Codes quantise(mlir::Value x, program::WeightOp weight);
   /// The nodes of the group that the queries come from; none if not all are made for it alone.
   llvm::SmallPtrSet<mlir::Operation *, 8> queryNodes(ir::GqaOp gqa);
   /// One row node -> one kernel.rows.
   mlir::LogicalResult lowerRowNode(mlir::Operation *op);
   void lowerEmbed(ir::EmbedOp op);
+  mlir::LogicalResult lowerQuantisedEmbed(ir::EmbedOp op, program::WeightOp weight);
   void lowerSelectRows(ir::SelectRowsOp op);
   void lowerRope(mlir::Operation *op, mlir::Value x, double theta, int64_t rot, int64_t denom,
                  int64_t active);
@@ -79,6 +90,8 @@ private:
   RowInput rowSlice(mlir::Value tensor, int64_t offset, int64_t count);
   RowInput vectorInput(llvm::StringRef weight, int64_t count);
   RowInput scalarInput(llvm::StringRef weight);
+  /// The memory of a tensor that another launch made, as a matrix of the tensor's shape.
+  mlir::Value matrixOf(mlir::Value tensor);
   /// Decides where a result lies and remembers it.
   Place resultPlace(mlir::Value result);
   /// The rows of the group, for a node over `heads` heads (1: plain rows).

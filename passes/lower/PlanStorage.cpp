@@ -6,6 +6,7 @@
 //
 //   program.weight @l3.gate_up : tensor<768x96xbf16> from [...]
 //     -> ... layout <panel = 16, kpack = 2, interleave = 2> packed memref<48x48x16x2xbf16>
+//     -> ... layout <panel = 16, kpack = 4, interleave = 2> packed memref<48x3x8x16x4xi8>   (of i8)
 //     -> ... layout <panel = 8, kpack = 64, interleave = 2> packed memref<2x96x8x64xbf16>   (cuda)
 //
 // After gemma-form-groups, because gate and up interleave only where their activation is in the
@@ -101,12 +102,17 @@ struct PlanStoragePass : gemma::passes::impl::PlanStorageBase<PlanStoragePass> {
       }
       auto logical = cast<RankedTensorType>(weight.getType());
       bool narrow = logical.getElementTypeBitWidth() == 16;
+      bool quantised = program::isQuantised(logical.getElementType());
       if (use.contracted && family == Family::Cuda && !narrow) {
         weight.emitError() << "expected 16-bit weights for tensor cores, got " << logical;
         return signalPassFailure();
       }
-      int64_t panel = !use.contracted ? 0 : family == Family::Cuda ? 8 : 16;
-      int64_t kpack = panel == 8 ? 64 : panel == 16 && narrow ? 2 : 1;
+      if (quantised && family == Family::Cuda) {
+        weight.emitError() << "expected 16-bit weights for CUDA devices, got " << logical;
+        return signalPassFailure();
+      }
+      int64_t panel = quantised || use.contracted ? family == Family::Cuda ? 8 : 16 : 0;
+      int64_t kpack = quantised ? 4 : panel == 8 ? 64 : panel == 16 && narrow ? 2 : 1;
       auto layout = program::LayoutAttr::get(&getContext(), panel, kpack, use.interleaved ? 2 : 1);
       weight.setLayoutAttr(layout);
       weight.setPacked(program::packedType(logical, layout));

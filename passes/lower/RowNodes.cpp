@@ -113,7 +113,12 @@ LogicalResult GroupLowering::lowerRowNode(Operation *op) {
           return a.size() == 3 ? m.mul(m.splat(a[2], sum.getType()), sum) : sum;
         });
       })
-      .Case([&](ir::EmbedOp embed) { return lowerEmbed(embed), success(); })
+      .Case([&](ir::EmbedOp embed) {
+        auto weight = memory.module.lookupSymbol<program::WeightOp>(embed.getWeight());
+        if (program::isQuantised(weight.getType().getElementType()))
+          return lowerQuantisedEmbed(embed, weight);
+        return lowerEmbed(embed), success();
+      })
       .Case([&](ir::SelectRowsOp select) { return lowerSelectRows(select), success(); })
       .Case([&](ir::CacheAppendOp append) { return lowerAppend(append), success(); })
       .Case([&](ir::RopeOp rope) {

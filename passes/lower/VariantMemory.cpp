@@ -1,5 +1,7 @@
 #include "passes/lower/GroupLowering.h"
 
+#include "dialect/program/Layout.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -21,6 +23,11 @@ Value VariantMemory::ref(StringRef symbol, StringRef lane, MemRefType type) {
 Value VariantMemory::weight(StringRef symbol) {
   auto weight = module.lookupSymbol<program::WeightOp>(symbol);
   return ref(symbol, "", cast<MemRefType>(*weight.getPacked()));
+}
+
+Value VariantMemory::weightScales(StringRef symbol) {
+  auto weight = module.lookupSymbol<program::WeightOp>(symbol);
+  return ref(symbol, "scales", program::scalesType(cast<MemRefType>(*weight.getPacked())));
 }
 
 Value VariantMemory::cacheLane(StringRef symbol, StringRef lane) {

@@ -25,6 +25,46 @@ func.func @f() {
 
 // numerics_c1
 // expected-error @+1 {{expected f64, f32, bf16 or f16, got 'i8'}}
-module attributes {gemma.numerics = #gemma.numerics<weights = i8, activations = f32,
+module attributes {gemma.numerics = #gemma.numerics<weights = bf16, activations = i8,
     accumulate = f32, residual = f32, kv = bf16, logits = f32>} {
+}
+
+// -----
+
+// numerics_c1: weights
+// expected-error @+1 {{expected weights of f64, f32, bf16, f16, i8 or i4, got 'i16'}}
+module attributes {gemma.numerics = #gemma.numerics<weights = i16, activations = f32,
+    accumulate = f32, residual = f32, kv = bf16, logits = f32, codes = i8>} {
+}
+
+// -----
+
+// numerics_c2
+// expected-error @+1 {{expected codes of i8 or i16, got 'i32'}}
+module attributes {gemma.numerics = #gemma.numerics<weights = i8, activations = f32,
+    accumulate = f32, residual = f32, kv = bf16, logits = f32, codes = i32>} {
+}
+
+// -----
+
+// numerics_c2: integer weights alone
+// expected-error @+1 {{expected codes beside integer weights}}
+module attributes {gemma.numerics = #gemma.numerics<weights = bf16, activations = f32,
+    accumulate = f32, residual = f32, kv = bf16, logits = f32, embedding = i8>} {
+}
+
+// -----
+
+// numerics_c2: codes alone
+// expected-error @+1 {{expected no codes without integer weights}}
+module attributes {gemma.numerics = #gemma.numerics<weights = bf16, activations = f32,
+    accumulate = f32, residual = f32, kv = bf16, logits = f32, codes = i8>} {
+}
+
+// -----
+
+// numerics_c2: f64
+// expected-error @+1 {{expected integer weights to be accumulated in f32, got 'f64'}}
+module attributes {gemma.numerics = #gemma.numerics<weights = i4, activations = f64,
+    accumulate = f64, residual = f64, kv = f64, logits = f64, codes = i16>} {
 }

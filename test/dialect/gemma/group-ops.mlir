@@ -24,3 +24,8 @@ module attributes {gemma.numerics = #gemma.numerics<weights = bf16, activations 
     return
   }
 }
+
+// Integers for weights.
+module attributes {gemma.numerics = #gemma.numerics<weights = i4, activations = f32, accumulate = f32,
+    residual = f32, kv = bf16, logits = f32, embedding = i8, codes = i8>} {
+}

@@ -14,6 +14,51 @@ kernel.func @k(%x: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %w
 
 // -----
 
+// contract_c1: floats for codes
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %w: memref<2x2x8x16x4xi8> {kernel.access = #kernel.access<read>}, %ws: memref<2x2x16xf16> {kernel.access = #kernel.access<read>}, %s: memref<?x2xf32> {kernel.access = #kernel.access<read>}, %n: memref<?x2xi32> {kernel.access = #kernel.access<read>}, %y: memref<?x32xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected act and out of [T, N] floats with static N, got 'memref<?x64xf32>'}}
+    kernel.contract block %j act(%x : memref<?x64xf32>) weight(%w : memref<2x2x8x16x4xi8>) out(%y : memref<?x32xf32>) quantised(%ws, %s, %n : memref<2x2x16xf16>, memref<?x2xf32>, memref<?x2xi32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c8: scales of other groups
+kernel.func @k(%x: memref<?x64xi8> {kernel.access = #kernel.access<read>}, %w: memref<2x2x8x16x4xi8> {kernel.access = #kernel.access<read>}, %ws: memref<2x1x16xf16> {kernel.access = #kernel.access<read>}, %s: memref<?x2xf32> {kernel.access = #kernel.access<read>}, %n: memref<?x2xi32> {kernel.access = #kernel.access<read>}, %y: memref<?x32xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.grid %j {
+    // expected-error @+1 {{and quantised scales [P, G, 16] of f16, [T, G] of f32 and starts [T, G] of i32}}
+    kernel.contract block %j act(%x : memref<?x64xi8>) weight(%w : memref<2x2x8x16x4xi8>) out(%y : memref<?x32xf32>) quantised(%ws, %s, %n : memref<2x1x16xf16>, memref<?x2xf32>, memref<?x2xi32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c8: codes of other columns
+kernel.func @k(%x: memref<?x32xi16> {kernel.access = #kernel.access<read>}, %w: memref<2x2x4x16x4xi8> {kernel.access = #kernel.access<read>}, %ws: memref<2x2x16xf16> {kernel.access = #kernel.access<read>}, %s: memref<?x2xf32> {kernel.access = #kernel.access<read>}, %n: memref<?x2xi32> {kernel.access = #kernel.access<read>}, %y: memref<?x32xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected codes [T, 32 G]}}
+    kernel.contract block %j act(%x : memref<?x32xi16>) weight(%w : memref<2x2x4x16x4xi8>) out(%y : memref<?x32xf32>) quantised(%ws, %s, %n : memref<2x2x16xf16>, memref<?x2xf32>, memref<?x2xi32>) extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
 // contract_c2: columns
 kernel.func @k(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x32x16x2xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>})
     grid affine_map<()[T, B, Q, S, R] -> (T)> {

@@ -101,3 +101,40 @@ kernel.func @split(%q: memref<?x12x16xf32> {kernel.access = #kernel.access<read>
   }
   kernel.return
 }
+
+// Rows as codes, a row a block, and their product with 8-bit and with 4-bit weights; in a kernel's
+// scratch, all rows before the grid.
+kernel.func @quantised(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>},
+    %codes: memref<?x64xi8> {kernel.access = #kernel.access<write>},
+    %scales: memref<?x2xf32> {kernel.access = #kernel.access<write>},
+    %starts: memref<?x2xi32> {kernel.access = #kernel.access<write>},
+    %w: memref<6x2x8x16x4xi8> {kernel.access = #kernel.access<read>},
+    %nibbles: memref<6x2x4x16x4xi8> {kernel.access = #kernel.access<read>},
+    %ws: memref<6x2x16xf16> {kernel.access = #kernel.access<read>},
+    %y: memref<?x96xf32> {kernel.access = #kernel.access<write>},
+    %z: memref<?x48xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (3)> {
+  %c = kernel.scratch : memref<8x64xi16>
+  %s = kernel.scratch : memref<8x2xf32>
+  %n = kernel.scratch : memref<8x2xi32>
+  kernel.quantize ins(%x : memref<?x63xf32>)
+    outs(%c, %s, %n : memref<8x64xi16>, memref<8x2xf32>, memref<8x2xi32>) extent <T> zero 8
+  kernel.grid %j {
+    kernel.quantize block %j ins(%x : memref<?x63xf32>)
+      outs(%codes, %scales, %starts : memref<?x64xi8>, memref<?x2xf32>, memref<?x2xi32>) extent <T> zero 128
+    kernel.contract block %j act(%c : memref<8x64xi16>) weight(%w : memref<6x2x8x16x4xi8>)
+      out(%y : memref<?x96xf32>) quantised(%ws, %s, %n : memref<6x2x16xf16>, memref<8x2xf32>, memref<8x2xi32>)
+      extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+    kernel.contract block %j act(%c : memref<8x64xi16>) weight(%nibbles : memref<6x2x4x16x4xi8>)
+      out(%z : memref<?x48xf32>) quantised(%ws, %s, %n : memref<6x2x16xf16>, memref<8x2xf32>, memref<8x2xi32>)
+      extent <T> panels 2 row_tile 8 pair {
+    ^bb0(%gate: f32, %up: f32):
+      %r = arith.mulf %gate, %up : f32
+      kernel.yield %r : f32
+    }
+  }
+  kernel.return
+}

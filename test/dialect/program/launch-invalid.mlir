@@ -70,8 +70,18 @@ program.weight @w : tensor<96xf32> from ["w"]
 program.cache @c ring heads 2 dim 16 elem bf16 window 8 page 8
 program.table @t theta 1.0 denom 16 active 8 elem f32
 program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
-  // expected-error @+1 {{expected no lane of a weight, got "k"}}
+  // expected-error @+1 {{expected no lane of a weight, but scales of a packed one of i8 or i4, got "k"}}
   %0 = program.ref @w lane "k" : memref<96xf32>
+}
+
+// -----
+
+// ref_c2: scales
+program.weight @w : tensor<40x40xi8> from ["w"] layout <panel = 16, kpack = 4, interleave = 1>
+  packed memref<3x2x8x16x4xi8>
+program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  // expected-error @+1 {{expected memory 'memref<3x2x16xf16>', got 'memref<3x2x16xf32>'}}
+  %0 = program.ref @w lane "scales" : memref<3x2x16xf32>
 }
 
 // -----

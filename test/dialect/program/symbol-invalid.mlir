@@ -7,8 +7,8 @@ program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 4, kpack = 1, i
 // -----
 
 // layout_c2
-// expected-error @+1 {{expected kpack 1 or 2 with panel 16, got 4}}
-program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 16, kpack = 4, interleave = 1>
+// expected-error @+1 {{expected kpack 1, 2 or 4 with panel 16, got 3}}
+program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 16, kpack = 3, interleave = 1>
 
 // -----
 
@@ -37,26 +37,44 @@ program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 0, kpack = 1, i
 // -----
 
 // weight_c1: rank
-// expected-error @+1 {{expected a [N] or [N, K] tensor of floats with static sizes, got 'tensor<2x96x64xf32>'}}
+// expected-error @+1 {{expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, with static sizes, got 'tensor<2x96x64xf32>'}}
 program.weight @w : tensor<2x96x64xf32> from ["w"]
 
 // -----
 
 // weight_c1: size
-// expected-error @+1 {{expected a [N] or [N, K] tensor of floats with static sizes, got 'tensor<0xf32>'}}
+// expected-error @+1 {{expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, with static sizes, got 'tensor<0xf32>'}}
 program.weight @w : tensor<0xf32> from ["w"]
 
 // -----
 
+// weight_c1: a vector of integers
+// expected-error @+1 {{expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, with static sizes, got 'tensor<96xi8>'}}
+program.weight @w : tensor<96xi8> from ["w"]
+
+// -----
+
+// weight_c3: floats in groups
+// expected-error @+1 {{expected a layout that fits 'tensor<96x64xf32>'}}
+program.weight @w : tensor<96x64xf32> from ["w"] layout <panel = 16, kpack = 4, interleave = 1>
+
+// -----
+
+// weight_c3: integers without groups
+// expected-error @+1 {{expected a layout that fits 'tensor<96x64xi4>'}}
+program.weight @w : tensor<96x64xi4> from ["w"] layout <panel = 16, kpack = 2, interleave = 1>
+
+// -----
+
 // weight_c1: dynamic
-// expected-error @+1 {{expected a [N] or [N, K] tensor of floats with static sizes, got 'tensor<?x64xf32>'}}
+// expected-error @+1 {{expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, with static sizes, got 'tensor<?x64xf32>'}}
 program.weight @w : tensor<?x64xf32> from ["w"]
 
 // -----
 
 // weight_c1: element
-// expected-error @+1 {{expected a [N] or [N, K] tensor of floats with static sizes, got 'tensor<96x64xi8>'}}
-program.weight @w : tensor<96x64xi8> from ["w"]
+// expected-error @+1 {{expected a [N] or [N, K] tensor of floats, or a [N, K] one of i8 or i4, with static sizes, got 'tensor<96x64xi16>'}}
+program.weight @w : tensor<96x64xi16> from ["w"]
 
 // -----
 
