@@ -10,6 +10,8 @@ const std::vector<HostIsa> &hostIsas() {
        512,
        32,
        true,
+       true,
+       HostIsa::ByteDot::Pairs,
        {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx2", "fma", "f16c", "bmi",
         "bmi2"}},
       {"avx2",
@@ -17,8 +19,10 @@ const std::vector<HostIsa> &hostIsas() {
        256,
        16,
        true,
+       true,
+       HostIsa::ByteDot::Pairs,
        {"avx2", "fma", "f16c", "bmi", "bmi2"}},
-      {"baseline", "+sse2", 128, 16, false, {"sse2"}},
+      {"baseline", "+sse2", 128, 16, false, false, HostIsa::ByteDot::None, {"sse2"}},
   };
   return isas;
 }

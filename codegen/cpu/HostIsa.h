@@ -14,6 +14,9 @@ struct HostIsa {
   int64_t vectorBits;   ///< of the widest register
   int64_t registers;    ///< vector registers
   bool fma;             ///< without it, multiply and add round separately
+  bool convertsHalves;  ///< f16 to f32
+  /// Products of unsigned and signed bytes: none, added in pairs (pmaddubsw), in quads (vpdpbusd).
+  enum class ByteDot { None, Pairs, Quads } byteDot;
   /// CPU features in LLVM's spelling: all must be there for the variant to run.
   std::vector<std::string> needs;
 };

@@ -204,7 +204,7 @@ private:
           Value result = b.inlineOnVectors(op.getEpilogue().front(), arguments, lanes).front();
           Value first =
               b.add(b.mul(b.add(panel, b.index(p)), panelColumns), b.index(column + v * lanes));
-          store(rowIndices[r], first, result);
+          storeColumns(b, out, rowIndices[r], first, result, weight.dim(0) / pair * panelColumns);
         }
   }
 
@@ -257,24 +257,6 @@ private:
       }
   }
 
-  /// Stores the columns that out has: the panels may have more.
-  void store(Value row, Value column, Value result) {
-    int64_t columns = out.dim(1);
-    if (columns == weight.dim(0) / pair * panelColumns)
-      return b.storeVector(out, {row, column}, result);
-    Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, b.add(column, b.index(lanes)),
-                                        b.index(columns));
-    b.when(whole, [&] { b.storeVector(out, {row, column}, result); });
-    Value cut = arith::XOrIOp::create(b, whole, b.integer(b.getI1Type(), 1));
-    b.when(cut, [&] {
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        Value at = b.add(column, b.index(lane));
-        b.when(b.less(at, b.index(columns)),
-               [&] { b.storeScalar(out, {row, at}, b.extract(result, lane)); });
-      }
-    });
-  }
-
   KernelBuilder &b;
   kernel::ContractOp op;
   View act, weight, out;
@@ -287,6 +269,28 @@ private:
 
 } // namespace
 
-void lowerContract(KernelBuilder &b, kernel::ContractOp op) { ContractLowering(b, op).run(); }
+void storeColumns(KernelBuilder &b, const View &out, Value row, Value column, Value result,
+                  int64_t packed) {
+  int64_t columns = out.dim(1), lanes = cast<VectorType>(result.getType()).getDimSize(0);
+  if (columns == packed)
+    return b.storeVector(out, {row, column}, result);
+  Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, b.add(column, b.index(lanes)),
+                                      b.index(columns));
+  b.when(whole, [&] { b.storeVector(out, {row, column}, result); });
+  Value cut = arith::XOrIOp::create(b, whole, b.integer(b.getI1Type(), 1));
+  b.when(cut, [&] {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Value at = b.add(column, b.index(lane));
+      b.when(b.less(at, b.index(columns)),
+             [&] { b.storeScalar(out, {row, at}, b.extract(result, lane)); });
+    }
+  });
+}
+
+void lowerContract(KernelBuilder &b, kernel::ContractOp op) {
+  if (op.isQuantised())
+    return lowerQuantizedContract(b, op);
+  ContractLowering(b, op).run();
+}
 
 } // namespace gemma::codegen

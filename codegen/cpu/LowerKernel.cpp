@@ -60,6 +60,7 @@ void emitOps(KernelBuilder &b, Block &block) {
           });
         })
         .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
+        .Case([&](kernel::QuantizeOp quantize) { lowerQuantize(b, quantize); })
         .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
         .Case([&](kernel::AttentionOp attention) { lowerAttention(b, attention); })
         .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })

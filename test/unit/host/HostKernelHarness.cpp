@@ -6,6 +6,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
@@ -15,7 +16,34 @@
 namespace gemma::codegen::test {
 namespace {
 
-int64_t bytesOf(const std::string &type) { return type == "f64" ? 8 : type == "bf16" ? 2 : 4; }
+int64_t bytesOf(const std::string &type) {
+  return type == "f64"                                      ? 8
+         : type == "i8"                                     ? 1
+         : type == "bf16" || type == "f16" || type == "i16" ? 2
+                                                            : 4;
+}
+
+/// Normal numbers only; what f16 has no bits for is cut off.
+uint16_t f16Bits(double value) {
+  uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (value == 0)
+    return 0;
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)));
+}
+
+double ofF16Bits(uint16_t bits) {
+  if ((bits & 0x7fff) == 0)
+    return 0;
+  uint32_t wide = (bits & 0x8000u) << 16 | ((bits & 0x7fffu) + (112u << 10)) << 13;
+  return std::bit_cast<float>(wide);
+}
+
+/// The bytes at `at` as an integer.
+template <typename Integer> double readInteger(const char *at) {
+  Integer value;
+  std::memcpy(&value, at, sizeof value);
+  return static_cast<double>(value);
+}
 
 } // namespace
 
@@ -53,11 +81,17 @@ double Buffer::get(int64_t i) const {
     std::memcpy(&bits, at, 2);
     return bf16ToF32(bits);
   }
-  if (type == "i32") {
-    int32_t value;
-    std::memcpy(&value, at, 4);
-    return value;
+  if (type == "f16") {
+    uint16_t bits;
+    std::memcpy(&bits, at, 2);
+    return ofF16Bits(bits);
   }
+  if (type == "i32")
+    return readInteger<int32_t>(at);
+  if (type == "i16")
+    return readInteger<int16_t>(at);
+  if (type == "i8")
+    return readInteger<int8_t>(at);
   float value;
   std::memcpy(&value, at, 4);
   return value;
@@ -70,9 +104,12 @@ void Buffer::set(int64_t i, double value) {
   } else if (type == "bf16") {
     uint16_t bits = f32ToBf16(static_cast<float>(value));
     std::memcpy(at, &bits, 2);
-  } else if (type == "i32") {
+  } else if (type == "f16") {
+    uint16_t bits = f16Bits(value);
+    std::memcpy(at, &bits, 2);
+  } else if (type[0] == 'i') { // the lower bytes
     int32_t integer = static_cast<int32_t>(value);
-    std::memcpy(at, &integer, 4);
+    std::memcpy(at, &integer, bytesOf(type));
   } else {
     float single = static_cast<float>(value);
     std::memcpy(at, &single, 4);

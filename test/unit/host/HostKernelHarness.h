@@ -14,7 +14,7 @@
 
 namespace gemma::codegen::test {
 
-/// An array in the memory of a kernel, of "f64", "f32", "bf16" or "i32", read and set as double.
+/// An array in the memory of a kernel, of "f64", "f32", "bf16", "f16", "i32", "i16" or "i8", read and set as double.
 class Buffer {
 public:
   Buffer(std::string type, int64_t elements, double fill = 0.0);
