@@ -65,6 +65,47 @@ static Status checkTargets(const CompileOptions &options) {
   return {};
 }
 
+static bool isInteger(std::optional<ScalarType> type) {
+  return type == ScalarType::I8 || type == ScalarType::I4;
+}
+
+/// Checks the types of weights and fills in those that follow from others.
+static Status resolveWeightTypes(CompileOptions &options) {
+  ScalarType dtype = *options.dtype;
+  auto check = [&](const char *flag, const std::optional<ScalarType> &type) -> Status {
+    if (!type || *type == dtype)
+      return {};
+    std::string got = *type == ScalarType::I8   ? "int8"
+                      : *type == ScalarType::I4 ? "int4"
+                                                : std::string(name(*type));
+    if (!isInteger(type))
+      return usage(std::string(flag) + ": expected int8, int4 or the --dtype, " +
+                   std::string(name(dtype)) + ", got " + got);
+    if (isForCuda(options))
+      return usage(std::string(flag) + ": " + got + " is not supported yet with --target " +
+                   options.targets.front() + ", expected bf16");
+    if (dtype == ScalarType::F64)
+      return usage(std::string(flag) + ": " + got +
+                   " weights go with --dtype f32 or bf16, got f64");
+    return {};
+  };
+  if (Status status = check("--weight-type", options.weightType); !status)
+    return status;
+  if (Status status = check("--embedding-type", options.embeddingType); !status)
+    return status;
+  if (!options.weightType)
+    options.weightType = dtype;
+  if (!options.embeddingType)
+    options.embeddingType =
+        options.weightType == ScalarType::I4 ? ScalarType::I8 : *options.weightType;
+  if (options.codeType && options.codeType != ScalarType::I8 && options.codeType != ScalarType::I16)
+    return usage("--activations: expected int8 or int16, got " +
+                 std::string(name(*options.codeType)));
+  if (options.codeType && !isInteger(options.weightType) && !isInteger(options.embeddingType))
+    return usage("--activations: goes with --weight-type int8 or int4");
+  return {};
+}
+
 /// The instruction sets that the options name, or all.
 static std::vector<codegen::HostIsa> wantedIsas(const CompileOptions &options) {
   std::vector<codegen::HostIsa> isas;
@@ -83,11 +124,15 @@ static int64_t maxLogitRows(const ModelConfig &config, const CompileOptions &opt
 
 Expected<CompileOptions> resolveOptions(const CompileOptions &options, const ModelConfig &config) {
   CompileOptions out = options;
+  if (!out.dtype && out.weightType && isFloat(*out.weightType))
+    out.dtype = out.weightType;
   if (!out.dtype)
     out.dtype = config.dtype == ScalarType::F16 ? ScalarType::F32 : config.dtype;
   if (out.dtype != ScalarType::F64 && out.dtype != ScalarType::F32 && out.dtype != ScalarType::BF16)
     return usage("--dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
   if (Status status = checkTargets(out); !status)
+    return status.error();
+  if (Status status = resolveWeightTypes(out); !status)
     return status.error();
   for (const std::string &isa : out.isas)
     if (!codegen::findHostIsa(isa)) {
@@ -175,7 +220,11 @@ std::string Compilation::text() {
 Status Compilation::runPhase(Phase phase) {
   report(phaseNames[int(phase)]);
   if (phase == Phase::Import) {
-    module = importModel(context, config, {*options.dtype, isForCuda(options)});
+    ImportOptions import{*options.dtype, isForCuda(options)};
+    import.matrices = options.weightType;
+    import.table = options.embeddingType;
+    import.codes = options.codeType.value_or(ScalarType::I8);
+    module = importModel(context, config, import);
     if (!module)
       return failure("import");
   }
@@ -227,7 +276,7 @@ Expected<Program> Compilation::program() {
                     maxLogitRows(config, options)};
   auto numerics = (*module)->getAttrOfType<ir::NumericsAttr>("gemma.numerics");
   llvm::raw_string_ostream(program.numerics) << numerics;
-  program.weightType = *options.dtype;
+  program.weightType = *options.weightType;
   program.cacheType = *options.dtype;
   program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64
                            : isForCuda(options)             ? ScalarType::BF16

@@ -20,6 +20,12 @@ inline constexpr const char *phaseNames[] = {"import", "optimize", "lower", "mem
 struct CompileOptions {
   /// F64, F32 or BF16; unset: the checkpoint's, F16 becoming F32.
   std::optional<ScalarType> dtype{};
+  /// How matrices are stored: I8, I4, or the dtype (unset). On the host, with dtypes F32 and BF16.
+  std::optional<ScalarType> weightType{};
+  /// The same for the token table and the head; unset: I8 with I4 matrices, else as the matrices.
+  std::optional<ScalarType> embeddingType{};
+  /// I8 (unset) or I16: what contractions with I8 and I4 weights round their activations to.
+  std::optional<ScalarType> codeType{};
   int64_t maxContext = 0; ///< 0: min(8192, the configuration's)
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;

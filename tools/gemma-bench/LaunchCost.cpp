@@ -84,7 +84,7 @@ Cost weightCost(const WeightRecipe &weight, const LaunchKind &kind, const StepSh
   if (weight.shape.size() < 2) {
     cost.bytes = double(weight.bytes);
   } else if (kind.embed) { // one row a token
-    cost.bytes = double(tokens) * double(weight.shape[1]) * double(byteWidth(weight.storage));
+    cost.bytes = double(tokens) * double(weight.bytes) / double(weight.shape[0]);
   } else {
     int64_t rows = kind.head ? shape.logitRows : tokens;
     cost.flops = 2 * double(rows) * double(weight.shape[0]) * double(weight.shape[1]);
@@ -114,11 +114,13 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
     const LaunchArgument &argument = launch.arguments[i];
     switch (argument.kind) {
     case LaunchArgument::Kind::Weight:
-      cost += weightCost(program.weights[size_t(argument.index)], kind, shape);
+      if (argument.offset == 0) // scales behind the codes are part of the weight
+        cost += weightCost(program.weights[size_t(argument.index)], kind, shape);
       break;
     case LaunchArgument::Kind::Buffer: {
       // Of the rows that it selects from, a launch reads those that it selects.
-      auto rows = double(kind.logitRows ? shape.logitRows : tokens);
+      bool logitRows = launch.nodes.empty() ? argument.extent == 'R' : kind.logitRows;
+      auto rows = double(logitRows ? shape.logitRows : tokens);
       double rowBytes =
           double(rowElements(argument).value_or(0)) * double(byteWidth(argument.type));
       // A read-write argument moves twice.

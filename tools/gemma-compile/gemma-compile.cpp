@@ -29,6 +29,7 @@ struct CommandLine {
   std::string input;
   std::string output;
   std::string dtype;
+  std::string weightType, embeddingType, activations;
   std::string fusion = "on";
   std::string kvSharing; ///< empty: as fusion
   std::string stopAfter;
@@ -175,6 +176,14 @@ Status checkOutputs(const CommandLine &line) {
   return {};
 }
 
+/// What --weight-type, --embedding-type and --activations name; nothing if they are not given.
+std::optional<ScalarType> typeOfFlag(const std::string &text) {
+  return text == "int4"    ? ScalarType::I4
+         : text == "int8"  ? ScalarType::I8
+         : text == "int16" ? ScalarType::I16
+                           : scalarTypeFromName(text);
+}
+
 Status compile(CommandLine &line) {
   if (!line.inspect.empty())
     return line.input.empty() ? inspect(line) : usage("--inspect: expected no other input");
@@ -188,6 +197,9 @@ Status compile(CommandLine &line) {
     if (!line.options.dtype)
       return usage("--dtype: expected f64, f32 or bf16, got " + line.dtype);
   }
+  line.options.weightType = typeOfFlag(line.weightType);
+  line.options.embeddingType = typeOfFlag(line.embeddingType);
+  line.options.codeType = typeOfFlag(line.activations);
   line.options.fusion = line.fusion == "on";
   line.options.kvSharing = line.kvSharing != "off";
   if (!line.options.fusion && line.kvSharing == "on")
@@ -280,7 +292,7 @@ Status compile(CommandLine &line) {
       std::cerr << "skipped " << source->checkpoint->skippedTensors()
                 << " tensors that the text model does not use ("
                 << megabytes(source->checkpoint->skippedBytes()) << ")\n";
-    if (size_t rounded = source->checkpoint
+    if (size_t rounded = source->checkpoint && isFloat(artifact->program.weightType)
                              ? roundedTensors(*source->checkpoint, artifact->program.weightType)
                              : 0)
       std::cerr << "rounding " << rounded << " tensors to " << name(artifact->program.weightType)
@@ -303,6 +315,20 @@ std::function<Status()> declare(CLI::App &app) {
       ->capture_default_str();
   app.add_option("--dtype", line->dtype,
                  "f64, f32 or bf16 (default: the checkpoint's; f16 -> f32)");
+  app.add_option(
+         "--weight-type", line->weightType,
+         "how matrices are stored on the host: bf16, int8 or int4, the last two in groups of "
+         "32 with f16 scales (default: the dtype)")
+      ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+  app.add_option(
+         "--embedding-type", line->embeddingType,
+         "the same for the token table and the head (default: int8 with int4 weights, else as "
+         "the weights)")
+      ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+  app.add_option("--activations", line->activations,
+                 "what products with int8 and int4 weights round activations to, per group of 32: "
+                 "int8 or int16 (default: int8)")
+      ->check(CLI::IsMember({"int8", "int16"}));
   app.add_option("--max-context", options.maxContext,
                  "most positions of a sequence (default: 8192 or the model's, the smaller)")
       ->check(CLI::PositiveNumber);

@@ -150,6 +150,11 @@ Expected<VerifyReport> verifyArtifact(const std::filesystem::path &file,
   Expected<Artifact> artifact = readArtifact(file);
   if (!artifact)
     return artifact.status();
+  for (const WeightRecipe &weight : artifact->program.weights)
+    if (!isFloat(weight.storage))
+      return badInput(file.string() + ": weight " + weight.name + " is stored as " +
+                      std::string(name(weight.storage)) +
+                      ": artifacts with quantised weights cannot be verified yet");
   VerifyOptions options = given;
   options.dtype = artifact->program.weightType;
   ModelConfig config = oneLayerEach(artifact->program.config);
