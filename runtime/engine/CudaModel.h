@@ -33,7 +33,10 @@ public:
   /// Returns when all is there.
   Status finishUploads();
   /// Its first byte, for kernels.
-  const std::byte *data() const { return reinterpret_cast<const std::byte *>(memory.pointer()); }
+  const std::byte *data() const {
+    // The driver gives addresses as integers. NOLINTNEXTLINE(performance-no-int-to-ptr)
+    return reinterpret_cast<const std::byte *>(memory.pointer());
+  }
 
   /// What runs a context's launches. With GEMMA_CUDA_SYNC=1 each launch is waited for, so that an
   /// error names its kernel; with GEMMA_CUDA_GRAPHS=0 steps do not become graphs.

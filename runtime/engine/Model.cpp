@@ -69,7 +69,7 @@ Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, WeightAren
   return std::shared_ptr<const Model>(std::move(*made));
 }
 
-Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Checkpoint &checkpoint,
+Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const TensorSource &tensors,
                                                    const ModelOptions &options) {
   Expected<std::shared_ptr<Model>> made = prepare(std::move(artifact), options, false);
   if (!made)
@@ -81,14 +81,14 @@ Expected<std::shared_ptr<const Model>> Model::load(Artifact artifact, const Chec
       return model.cuda->upload(offset, bytes);
     };
     if (Status status =
-            packWeights(model.program(), checkpoint, int(threads), upload, options.progress);
+            packWeights(model.program(), tensors, int(threads), upload, options.progress);
         !status)
       return status;
     if (Status status = model.cuda->finishUploads(); !status)
       return status;
   } else {
     Expected<WeightArena> weights =
-        WeightArena::pack(model.program(), checkpoint, int(threads), options.progress);
+        WeightArena::pack(model.program(), tensors, int(threads), options.progress);
     if (!weights)
       return weights.status();
     model.weights = std::move(*weights);
@@ -163,6 +163,7 @@ Status Model::loadEmulatedKernels() {
 
 Status Model::loadHostKernels() {
   std::vector<IsaCandidate> candidates;
+  candidates.reserve(content.objects.size());
   for (const KernelBinary &host : content.objects)
     candidates.push_back({host.name, host.features});
   Expected<size_t> choice = chooseIsa(candidates);
@@ -204,7 +205,7 @@ Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads) const 
     for (size_t lane = 0; lane < 4; ++lane) {
       const TablePlan &table = program().tables[i];
       if (Status status = executor->declareMemory(
-              tableLane(int64_t(i), lane), *tableLaneBytes(table),
+              tableLane(int64_t(i), lane), tableLaneBytes(table).value_or(0),
               "table " + table.name + "." + std::string(angleLaneNames[lane]),
               /*readOnly=*/true);
           !status)
@@ -233,8 +234,9 @@ Status Model::makeTables() {
   for (size_t index = 0; index < program().tables.size(); ++index) {
     const TablePlan &table = program().tables[index];
     for (size_t lane = 0; lane < 4; ++lane)
-      fillAngleLane(table, lane,
-                    {tables.data() + tableOffsets[index * 4 + lane], *tableLaneBytes(table)});
+      fillAngleLane(
+          table, lane,
+          {tables.data() + tableOffsets[index * 4 + lane], tableLaneBytes(table).value_or(0)});
   }
   tableStart = tables.data();
   return cuda ? moveTables() : Status();

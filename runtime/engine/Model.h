@@ -11,7 +11,7 @@
 #include "runtime/engine/MemoryPlan.h"
 #include "runtime/support/Memory.h"
 #include "runtime/support/Status.h"
-#include "runtime/weights/Packer.h"
+#include "runtime/weights/WeightArena.h"
 
 #include <cstdint>
 #include <functional>
@@ -35,11 +35,15 @@ struct ModelOptions {
 
 class Model {
 public:
-  /// Loads the kernels for the device, packs the weights of `checkpoint` (for a device with memory
+  /// Loads the kernels for the device, packs the weights from `tensors` (for a device with memory
   /// of its own one at a time), makes the tables. A device that the artifact was not compiled for
   /// is a usage error.
+  static Expected<std::shared_ptr<const Model>> load(Artifact artifact, const TensorSource &tensors,
+                                                     const ModelOptions &options);
   static Expected<std::shared_ptr<const Model>>
-  load(Artifact artifact, const Checkpoint &checkpoint, const ModelOptions &options);
+  load(Artifact artifact, const Checkpoint &checkpoint, const ModelOptions &options) {
+    return load(std::move(artifact), CheckpointTensors(checkpoint), options);
+  }
   /// As above with weights that are packed already (runtime/weights/PackedWeights.h).
   static Expected<std::shared_ptr<const Model>> load(Artifact artifact, WeightArena weights,
                                                      const ModelOptions &options);

@@ -32,7 +32,7 @@ static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes)
   return header + hashHex(header);
 }
 
-Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, int threads,
+Status packWeightsToFile(const Program &program, const TensorSource &tensors, int threads,
                          const std::filesystem::path &path, const PackProgress &progress) {
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)
@@ -47,7 +47,7 @@ Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, i
       hasher.update(bytes);
       return file.write(bytes);
     };
-    if (Status status = packWeights(program, checkpoint, threads, append, progress); !status)
+    if (Status status = packWeights(program, tensors, threads, append, progress); !status)
       return status;
     return file.write(hasher.digest());
   });

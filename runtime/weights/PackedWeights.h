@@ -14,7 +14,7 @@
 //   ..    32  XXH3-128 of the payload, hex digits
 #pragma once
 
-#include "runtime/weights/Packer.h"
+#include "runtime/weights/WeightArena.h"
 
 #include <filesystem>
 
@@ -24,7 +24,7 @@ inline constexpr uint32_t packedWeightsVersion = 1;
 
 /// Packs weight by weight into `path` (temporary name, then renamed); memory for one weight at a
 /// time.
-Status packWeightsToFile(const Program &program, const Checkpoint &checkpoint, int threads,
+Status packWeightsToFile(const Program &program, const TensorSource &tensors, int threads,
                          const std::filesystem::path &path, const PackProgress &progress = {});
 
 /// Maps a packed file. Refused by name: another format or version, a damaged header, a size that

@@ -4,6 +4,8 @@
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/support/BFloat16.h"
 #include "runtime/support/Json.h"
+#include "runtime/support/Memory.h"
+#include "runtime/weights/Quantize.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,10 +21,43 @@ namespace {
 
 /// A stretch of a weight's rows that comes from one tensor.
 struct Source {
+  const std::string *name;
   const TensorInfo *tensor;
-  std::span<const std::byte> bytes;
   int64_t firstRow;
-  int64_t rows;
+};
+
+/// A weight's sources, one after another.
+struct Rows {
+  const TensorSource &tensors;
+  std::vector<Source> sources;
+  int64_t columns = 1;
+
+  const Source &of(int64_t row) const {
+    auto source = std::upper_bound(sources.begin(), sources.end(), row,
+                                   [](int64_t i, const Source &s) { return i < s.firstRow; });
+    return *--source;
+  }
+  template <typename Wide> void read(int64_t row, std::span<Wide> out) const {
+    const Source &source = of(row);
+    tensors.read(*source.name, *source.tensor, uint64_t((row - source.firstRow) * columns), out);
+  }
+};
+
+/// How a recipe cuts rows into units of work: panels, or blocks of 16 rows.
+struct Units {
+  explicit Units(const WeightRecipe &recipe)
+      : parts(recipe.interleave), partRows(recipe.shape[0] / parts),
+        panelRows(recipe.panel ? recipe.panel : 16) {}
+
+  int64_t count() const { return parts * ((partRows + panelRows - 1) / panelRows); }
+  int64_t firstRow(int64_t unit) const {
+    return unit % parts * partRows + unit / parts * panelRows;
+  }
+  int64_t rows(int64_t unit) const {
+    return std::min(panelRows, partRows - unit / parts * panelRows);
+  }
+
+  int64_t parts, partRows, panelRows;
 };
 
 /// Rounds a double to bf16 in one step: going through float could round twice.
@@ -48,24 +83,14 @@ void store(float value, uint16_t &out) { out = f32ToBf16(value); }
 /// Writes the rows of a weight. Elem is the stored type, Wide what its sources widen to exactly.
 template <typename Elem, typename Wide> class RowWriter {
 public:
-  RowWriter(const WeightRecipe &recipe, const std::vector<Source> &sources, int64_t columns,
-            std::byte *out)
-      : recipe(recipe), sources(sources), rows(recipe.shape[0]), columns(columns),
-        panelRows(recipe.panel ? recipe.panel : 16), out(reinterpret_cast<Elem *>(out)) {}
-
-  /// Units of work: panels, or blocks of 16 rows.
-  int64_t units() const {
-    int64_t parts = recipe.interleave;
-    return parts * ((rows / parts + panelRows - 1) / panelRows);
-  }
+  RowWriter(const WeightRecipe &recipe, const Rows &source, std::byte *out)
+      : recipe(recipe), source(source), units(recipe), columns(source.columns),
+        out(reinterpret_cast<Elem *>(out)), row(size_t(columns)) {}
 
   void run(int64_t unit) {
-    row.resize(size_t(columns));
-    int64_t parts = recipe.interleave, partRows = rows / parts;
-    int64_t first = unit / parts * panelRows, begin = unit % parts * partRows + first;
-    int64_t count = std::min(panelRows, partRows - first);
-    for (int64_t r = 0; r < count; ++r) {
-      read(begin + r);
+    int64_t begin = units.firstRow(unit);
+    for (int64_t r = 0; r < units.rows(unit); ++r) {
+      source.read(begin + r, std::span<Wide>(row));
       if (recipe.panel == 0)
         writeRow(begin + r);
       else if (recipe.panel == 8)
@@ -76,14 +101,6 @@ public:
   }
 
 private:
-  void read(int64_t index) {
-    auto source = std::upper_bound(sources.begin(), sources.end(), index,
-                                   [](int64_t i, const Source &s) { return i < s.firstRow; });
-    --source;
-    widen(source->tensor->type, source->bytes, size_t((index - source->firstRow) * columns),
-          std::span<Wide>(row));
-  }
-
   void writeRow(int64_t index) {
     Elem *to = out + index * columns;
     for (int64_t k = 0; k < columns; ++k)
@@ -102,15 +119,60 @@ private:
   void writeTileRow(int64_t panel, int64_t r) {
     for (int64_t k = 0; k < columns; ++k) {
       int64_t chunk = (k % 64 / 8) ^ r;
-      store(row[size_t(k)], out[((k / 64 * units() + panel) * 8 + r) * 64 + chunk * 8 + k % 8]);
+      store(row[size_t(k)],
+            out[((k / 64 * units.count() + panel) * 8 + r) * 64 + chunk * 8 + k % 8]);
     }
   }
 
   const WeightRecipe &recipe;
-  const std::vector<Source> &sources;
-  int64_t rows, columns, panelRows;
+  const Rows &source;
+  Units units;
+  int64_t columns;
   Elem *out;
   std::vector<Wide> row;
+};
+
+/// Quantises the panels of a weight. The first one with a value that has no code goes to `refused`.
+class QuantizedWriter {
+public:
+  QuantizedWriter(const WeightRecipe &recipe, const Rows &source, std::span<std::byte> out,
+                  std::atomic<int64_t> &refused)
+      : source(source), units(recipe), storage(recipe.storage),
+        groups((source.columns + scaleGroup - 1) / scaleGroup), codes(out.data()),
+        scales(reinterpret_cast<uint16_t *>(out.data() + scaleOffset(recipe).value_or(0))),
+        refused(refused), panel(size_t(groups * scaleGroup) * panelLanes) {}
+
+  void run(int64_t unit) {
+    // What lies beyond the last row or column stays zero.
+    size_t stride = size_t(groups * scaleGroup), rows = size_t(units.rows(unit));
+    for (size_t r = 0; r < rows; ++r)
+      source.read(units.firstRow(unit) + int64_t(r),
+                  std::span(panel).subspan(r * stride, size_t(source.columns)));
+    std::fill(panel.begin() + int64_t(rows * stride), panel.end(), 0.0F);
+    uint32_t worst = 0;
+    for (size_t g = 0; g < size_t(groups); ++g) {
+      for (size_t r = 0; r < panelLanes; ++r)
+        for (size_t k = 0; k < groupColumns; ++k)
+          group[k][r] = panel[r * stride + g * groupColumns + k];
+      size_t place = size_t(unit * groups) + g;
+      worst = std::max(worst, quantizeGroup(storage, group, codes + place * groupCodeBytes(storage),
+                                            scales + place * panelLanes));
+    }
+    if (worst > std::bit_cast<uint32_t>(quantizedLimit(storage)))
+      for (int64_t seen = refused; unit < seen && !refused.compare_exchange_weak(seen, unit);) {
+      }
+  }
+
+private:
+  const Rows &source;
+  Units units;
+  ScalarType storage;
+  int64_t groups;
+  std::byte *codes;
+  uint16_t *scales;
+  std::atomic<int64_t> &refused;
+  std::vector<float> panel; ///< [16][columns, padded to whole groups]
+  GroupValues group;
 };
 
 /// Runs units [0, n) of `make()`'s objects, one object a thread.
@@ -131,63 +193,91 @@ template <typename Make> void inParallel(int threads, int64_t count, Make &&make
 
 } // namespace
 
-/// The sources with the rows that they give.
-static Expected<std::vector<Source>> findSources(const WeightRecipe &recipe,
-                                                 const Checkpoint &checkpoint) {
-  std::vector<Source> sources;
+/// The rows of a weight, which must be as many and as long as it says.
+static Expected<Rows> findRows(const WeightRecipe &recipe, const TensorSource &tensors) {
+  Rows out{tensors, {}, recipe.shape.size() == 2 ? recipe.shape[1] : 1};
   int64_t rows = 0;
   std::vector<int64_t> inner(recipe.shape.begin() + 1, recipe.shape.end());
   for (const std::string &name : recipe.sources) {
-    auto found = checkpoint.tensors().find(name);
-    if (found == checkpoint.tensors().end())
-      return badInput(checkpoint.folder().string() + ": no tensor " + quoteForMessage(name) +
-                      ", which weight " + quoteForMessage(recipe.name) + " is made of");
+    auto found = tensors.tensors().find(name);
+    if (found == tensors.tensors().end())
+      return badInput(tensors.title() + ": no tensor " + quoteForMessage(name) + ", which weight " +
+                      quoteForMessage(recipe.name) + " is made of");
     const TensorInfo &tensor = found->second;
     if (tensor.shape.empty() ||
         !std::equal(tensor.shape.begin() + 1, tensor.shape.end(), inner.begin(), inner.end()))
-      return badInput(checkpoint.folder().string() + ": tensor " + quoteForMessage(name) +
+      return badInput(tensors.title() + ": tensor " + quoteForMessage(name) +
                       " does not have the shape that weight " + quoteForMessage(recipe.name) +
                       " wants");
-    sources.push_back({&tensor, checkpoint.data(tensor), rows, tensor.shape[0]});
+    out.sources.push_back({&name, &tensor, rows});
     rows += tensor.shape[0];
   }
   if (rows != recipe.shape[0])
-    return badInput(checkpoint.folder().string() + ": the tensors of weight " +
-                    quoteForMessage(recipe.name) + " have " + std::to_string(rows) +
-                    " rows, expected " + std::to_string(recipe.shape[0]));
-  return sources;
+    return badInput(tensors.title() + ": the tensors of weight " + quoteForMessage(recipe.name) +
+                    " have " + std::to_string(rows) + " rows, expected " +
+                    std::to_string(recipe.shape[0]));
+  return out;
 }
 
-Status packWeight(const WeightRecipe &recipe, const Checkpoint &checkpoint, int threads,
+/// Says which of a unit's elements cannot be quantised.
+static Status refuseValue(const WeightRecipe &recipe, const Rows &source, int64_t unit) {
+  Units units(recipe);
+  std::vector<float> row(size_t(source.columns));
+  float limit = quantizedLimit(recipe.storage);
+  for (int64_t r = units.firstRow(unit); r < units.firstRow(unit) + units.rows(unit); ++r) {
+    source.read(r, std::span(row));
+    for (size_t k = 0; k < row.size(); ++k)
+      if (!(std::abs(row[k]) <= limit)) {
+        const Source &from = source.of(r);
+        return badInput(source.tensors.title() + ": tensor " + quoteForMessage(*from.name) +
+                        ": row " + std::to_string(r - from.firstRow) + ", column " +
+                        std::to_string(k) + ": expected a value within +-" +
+                        std::to_string(int64_t(limit)) + ", which " +
+                        std::string(name(recipe.storage)) + " with f16 scales reaches, got " +
+                        std::to_string(row[k]));
+      }
+  }
+  return internalError("weight " + recipe.name + ": no value that could not be quantised");
+}
+
+Status packWeight(const WeightRecipe &recipe, const TensorSource &tensors, int threads,
                   std::span<std::byte> out) {
   std::optional<uint64_t> bytes = packedBytes(recipe);
   if (!bytes || *bytes != out.size())
     return internalError("weight " + recipe.name + ": a recipe that the packer does not know");
-  Expected<std::vector<Source>> sources = findSources(recipe, checkpoint);
-  if (!sources)
-    return sources.status();
-  int64_t columns = recipe.shape.size() == 2 ? recipe.shape[1] : 1;
+  Expected<Rows> source = findRows(recipe, tensors);
+  if (!source)
+    return source.status();
+  int64_t units = Units(recipe).count();
 
-  if (recipe.panel == 0 && std::all_of(sources->begin(), sources->end(), [&](const Source &s) {
-        return s.tensor->type == recipe.storage;
-      })) {
+  if (isQuantized(recipe.storage)) {
+    std::atomic<int64_t> refused{units};
+    inParallel(threads, units, [&] { return QuantizedWriter(recipe, *source, out, refused); });
+    return refused == units ? Status() : refuseValue(recipe, *source, refused);
+  }
+
+  auto storedAsIs = [&](const Source &s) {
+    return s.tensor->type == recipe.storage && !tensors.stored(*s.tensor).empty();
+  };
+  if (recipe.panel == 0 && std::ranges::all_of(source->sources, storedAsIs)) {
     std::byte *to = out.data();
-    for (const Source &source : *sources) {
-      std::memcpy(to, source.bytes.data(), source.bytes.size());
-      to += source.bytes.size();
+    for (const Source &one : source->sources) {
+      std::span<const std::byte> stored = tensors.stored(*one.tensor);
+      std::memcpy(to, stored.data(), stored.size());
+      to += stored.size();
     }
     return {};
   }
 
-  bool needsDouble = std::any_of(sources->begin(), sources->end(), [](const Source &source) {
-    return !widensExactlyToFloat(source.tensor->type);
-  });
+  bool needsDouble = std::ranges::any_of(
+      source->sources, [](const Source &one) { return !widensExactlyToFloat(one.tensor->type); });
   auto run = [&]<typename Elem, typename Wide>(Elem, Wide) {
-    auto make = [&] { return RowWriter<Elem, Wide>(recipe, *sources, columns, out.data()); };
-    inParallel(threads, make().units(), make);
+    inParallel(threads, units, [&] { return RowWriter<Elem, Wide>(recipe, *source, out.data()); });
   };
   auto runWide = [&]<typename Elem>(Elem elem) {
-    needsDouble ? run(elem, double()) : run(elem, float());
+    if (needsDouble)
+      return run(elem, double());
+    run(elem, float());
   };
   if (recipe.storage == ScalarType::F64)
     runWide(double());
@@ -217,7 +307,7 @@ Expected<WeightPlaces> planWeights(const Program &program) {
   return places;
 }
 
-Status packWeights(const Program &program, const Checkpoint &checkpoint, int threads,
+Status packWeights(const Program &program, const TensorSource &tensors, int threads,
                    const WeightSink &sink, const PackProgress &progress) {
   if (threads <= 0)
     threads = int(std::max(1u, std::thread::hardware_concurrency()));
@@ -232,94 +322,16 @@ Status packWeights(const Program &program, const Checkpoint &checkpoint, int thr
     if (!memory)
       return memory.status();
     std::span<std::byte> out = memory->bytes().first(size_t(program.weights[i].bytes));
-    if (Status status = packWeight(program.weights[i], checkpoint, threads, out); !status)
+    if (Status status = packWeight(program.weights[i], tensors, threads, out); !status)
       return status;
     if (Status status = sink(begin, memory->bytes()); !status)
       return status;
     for (const std::string &source : places->finished[i])
-      checkpoint.dropPages(checkpoint.tensors().at(source));
+      tensors.release(source);
     if (progress)
       progress(end, places->total);
   }
   return {};
-}
-
-Expected<WeightArena> WeightArena::allocate(const Program &program) {
-  Expected<WeightPlaces> places = planWeights(program);
-  if (!places)
-    return places.status();
-  Expected<PageMemory> memory = PageMemory::allocate(places->total, "weights");
-  if (!memory)
-    return memory.status();
-  WeightArena arena;
-  arena.memory = std::move(*memory);
-  arena.start = arena.memory.data();
-  arena.places = std::move(*places);
-  return arena;
-}
-
-Expected<WeightArena> WeightArena::pack(const Program &program, const Checkpoint &checkpoint,
-                                        int threads, const PackProgress &progress) {
-  if (threads <= 0)
-    threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  Expected<WeightArena> allocated = allocate(program);
-  if (!allocated)
-    return allocated;
-  WeightArena arena = std::move(*allocated);
-  for (size_t i = 0; i < program.weights.size(); ++i) {
-    const WeightRecipe &recipe = program.weights[i];
-    std::span<std::byte> out(arena.memory.data() + arena.places.offsets[i], size_t(recipe.bytes));
-    if (Status status = packWeight(recipe, checkpoint, threads, out); !status)
-      return status;
-    for (const std::string &source : arena.places.finished[i])
-      checkpoint.dropPages(checkpoint.tensors().at(source));
-    if (progress)
-      progress(arena.places.offsets[i] + recipe.bytes, arena.places.total);
-  }
-  return arena;
-}
-
-/// Fills `out` with copies of a block of values: all 1, or within ±1/32.
-template <typename Elem, typename Narrow>
-static void fillMadeUp(std::span<std::byte> out, bool ones, Narrow narrow) {
-  std::vector<Elem> block(8191); // odd: rows do not begin alike
-  uint32_t state = 1;
-  for (Elem &value : block) {
-    state = state * 1664525u + 1013904223u;
-    value = narrow(ones ? 1.0f : float(int32_t(state)) * 0x1p-36f);
-  }
-  size_t bytes = block.size() * sizeof(Elem);
-  for (size_t at = 0; at < out.size(); at += bytes)
-    std::memcpy(out.data() + at, block.data(), std::min(bytes, out.size() - at));
-}
-
-Expected<WeightArena> WeightArena::madeUp(const Program &program, const PackProgress &progress) {
-  Expected<WeightArena> arena = allocate(program);
-  if (!arena)
-    return arena;
-  for (size_t i = 0; i < program.weights.size(); ++i) {
-    const WeightRecipe &recipe = program.weights[i];
-    uint64_t offset = arena->places.offsets[i];
-    std::span<std::byte> out(arena->memory.data() + offset, size_t(recipe.bytes));
-    bool ones = recipe.shape.size() < 2;
-    if (recipe.storage == ScalarType::F64)
-      fillMadeUp<double>(out, ones, [](float value) { return double(value); });
-    else if (recipe.storage == ScalarType::F32)
-      fillMadeUp<float>(out, ones, [](float value) { return value; });
-    else
-      fillMadeUp<uint16_t>(out, ones, [](float value) { return f32ToBf16(value); });
-    if (progress)
-      progress(offset + recipe.bytes, arena->places.total);
-  }
-  return arena;
-}
-
-WeightArena WeightArena::mapped(MappedFile file, uint64_t payload, WeightPlaces places) {
-  WeightArena arena;
-  arena.file = std::move(file);
-  arena.start = arena.file.bytes().data() + payload;
-  arena.places = std::move(places);
-  return arena;
 }
 
 } // namespace gemma

@@ -22,7 +22,7 @@ protected:
     add("gate_up", {"layers.0.mlp.gate_proj.weight", "layers.0.mlp.up_proj.weight"}, {48, 16},
         ScalarType::F32, 16, 1, 2, 4 * 16 * 16 * 4);
     path = folder.path() / "w";
-    EXPECT_OK(packWeightsToFile(program, *checkpoint, 2, path));
+    EXPECT_OK(packWeightsToFile(program, CheckpointTensors(*checkpoint), 2, path));
   }
 
   void add(const char *name, std::vector<std::string> sources, std::vector<int64_t> shape,
@@ -48,7 +48,7 @@ protected:
 TEST_F(PackedWeights, EqualPackingAtLoad) {
   auto mapped = mapPackedWeights(program, path, true);
   ASSERT_TRUE(mapped) << mapped.error().message;
-  auto packed = WeightArena::pack(program, *checkpoint, 1);
+  auto packed = WeightArena::pack(program, CheckpointTensors(*checkpoint), 1);
   ASSERT_TRUE(packed) << packed.error().message;
   EXPECT_TRUE(mapped->isMapped());
   EXPECT_FALSE(packed->isMapped());

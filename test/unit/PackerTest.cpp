@@ -1,13 +1,14 @@
-#include "runtime/weights/Packer.h"
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/support/BFloat16.h"
+#include "runtime/weights/WeightArena.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 using namespace gemma;
 
@@ -70,7 +71,7 @@ protected:
         expected[size_t(at)] = rounded(source[size_t(n * columns + k)], recipe.storage);
       }
     std::vector<std::byte> out(recipe.bytes);
-    Status status = packWeight(recipe, *checkpoint, threads, out);
+    Status status = packWeight(recipe, CheckpointTensors(*checkpoint), threads, out);
     ASSERT_TRUE(status.ok()) << status.error().message;
     EXPECT_EQ(widenAll(recipe.storage, out), expected) << recipe.name;
   }
@@ -155,16 +156,16 @@ TEST(Packer, NamesWhatDoesNotFit) {
   ASSERT_TRUE(checkpoint.ok());
   WeightRecipe recipe{"w", {"nothing.weight"}, {4, 4}, ScalarType::F32, 0, 1, 1, 64};
   std::vector<std::byte> out(64);
-  Status status = packWeight(recipe, *checkpoint, 1, out);
+  Status status = packWeight(recipe, CheckpointTensors(*checkpoint), 1, out);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("nothing.weight"), std::string::npos);
   recipe.sources = {"embed_tokens.weight"};
-  status = packWeight(recipe, *checkpoint, 1, out);
+  status = packWeight(recipe, CheckpointTensors(*checkpoint), 1, out);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("shape"), std::string::npos);
   recipe.sources = {"norm.weight"};
   recipe.shape = {16};
-  status = packWeight(recipe, *checkpoint, 1, out);
+  status = packWeight(recipe, CheckpointTensors(*checkpoint), 1, out);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("80 rows, expected 16"), std::string::npos);
 }
@@ -177,12 +178,12 @@ TEST(Packer, ArenaIsExactlyThePlan) {
                      {"b", {"norm.weight"}, {80}, ScalarType::BF16, 0, 1, 1, 160},
                      {"c", {"norm.weight"}, {80}, ScalarType::F64, 0, 1, 1, 640}};
   uint64_t last = 0, total = 0;
-  Expected<WeightArena> arena =
-      WeightArena::pack(program, *checkpoint, 2, [&](uint64_t done, uint64_t all) {
-        EXPECT_GT(done, last);
-        last = done;
-        total = all;
-      });
+  Expected<WeightArena> arena = WeightArena::pack(program, CheckpointTensors(*checkpoint), 2,
+                                                  [&](uint64_t done, uint64_t all) {
+                                                    EXPECT_GT(done, last);
+                                                    last = done;
+                                                    total = all;
+                                                  });
   ASSERT_TRUE(arena.ok()) << arena.error().message;
   EXPECT_EQ(arena->bytes(), 320u + 192 + 640);
   EXPECT_EQ(total, arena->bytes());
@@ -210,6 +211,19 @@ TEST(Packer, MadeUpWeights) {
   for (float value : matrix) {
     ASSERT_LE(std::abs(value), 1.0f / 32);
     ASSERT_TRUE(value == 0 || std::isnormal(value));
+  }
+  for (ScalarType storage : {ScalarType::I8, ScalarType::I4}) {
+    program.weights = {{"codes", {"none"}, {16, 64}, storage, 16, 4, 1, 0, 32}};
+    program.weights[0].bytes = packedBytes(program.weights[0]).value_or(0);
+    arena = WeightArena::madeUp(program);
+    ASSERT_TRUE(arena.ok()) << arena.error().message;
+    size_t codes = *scaleOffset(program.weights[0]);
+    std::set<std::byte> seen(arena->data(0), arena->data(0) + codes);
+    EXPECT_GT(seen.size(), 200u);
+    EXPECT_EQ(seen.contains(std::byte(0)), storage == ScalarType::I4); // i8 has no code 0
+    uint16_t scale = 0;
+    std::memcpy(&scale, arena->data(0) + program.weights[0].bytes - 2, 2);
+    EXPECT_EQ(f16ToF32(scale) * (storage == ScalarType::I8 ? 128 : 8), 1.0F / 32);
   }
   auto [least, most] = std::minmax_element(matrix.begin(), matrix.end());
   EXPECT_LT(*least, -0.03f);

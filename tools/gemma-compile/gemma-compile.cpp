@@ -277,8 +277,8 @@ Status compile(CommandLine &line) {
         std::cerr << "\r\x1b[Kpacking weights " << megabytes(done) << " of " << megabytes(total)
                   << std::flush;
     };
-    if (Status status = packWeightsToFile(artifact->program, *source->checkpoint, 0,
-                                          line.output + ".weights", progress);
+    if (Status status = packWeightsToFile(artifact->program, CheckpointTensors(*source->checkpoint),
+                                          0, line.output + ".weights", progress);
         !status)
       return status;
     if (!line.quiet)
