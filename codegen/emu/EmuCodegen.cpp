@@ -79,7 +79,8 @@ Expected<EmuObject> compilePtx(std::string_view text, const EmuCodegenOptions &o
   std::vector<std::string> symbols = {GEMMA_EMU_MODULE_SYMBOL};
   for (const ptx::Kernel &kernel : parsed->kernels) {
     size_t firstSite = sites.size();
-    Expected<KernelLayout> translated = Translator(ir, kernel, *layout, sites).run();
+    Expected<KernelLayout> translated =
+        Translator(ir, kernel, *layout, sites, options.provenance).run();
     if (!translated)
       return translated.status();
     nlohmann::json params = nlohmann::json::array();

@@ -26,6 +26,10 @@ struct EmuCodegenOptions {
   /// What the instructions after `.loc 1 i 0` compute is nodes[i - 1] (PtxKernel::nodes); for the
   /// reports of the emulated device.
   std::vector<std::string> nodes;
+  /// Floats are not computed: each is a hash of the operations and inputs that it is made of, so
+  /// that equal results prove equal orders of operations (docs/decisions/0014). Operations whose
+  /// result cannot be one are errors.
+  bool provenance = false;
 };
 
 /// Compiles every kernel of a PTX module. An instruction, modifier or directive that the emulated

@@ -203,6 +203,10 @@ void Translator::mma(const Instruction &i, Modifiers &m) {
                                                  offsetof(EmuThread, operands) + 4 * slot++));
   uint32_t kind =
       wide ? (bf16 ? EmuMmaBf16K16 : EmuMmaF16K16) : (bf16 ? EmuMmaBf16K8 : EmuMmaF16K8);
+  if (provenance && !bf16)
+    return problem("no provenance hash of " + i.text());
+  if (provenance)
+    kind |= EmuMmaProvenance;
   call(offsetof(EmuTable, mma), b.getVoidTy(), {b.getInt32(kind), site(i)});
   std::vector<Operand> targets = elementsOf(i.operands[0]);
   for (unsigned k = 0; k < 4; ++k)

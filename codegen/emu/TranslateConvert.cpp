@@ -126,6 +126,8 @@ llvm::Value *Translator::convert(Type to, Type from, Value *value, const std::st
   if (from.isFloat() && from.bits == 32 && ftz)
     value = flush(value);
   if (from.isFloat() && to.isFloat()) {
+    if (provenance && (toInteger || saturating))
+      problem("a conversion that computes cannot go through provenance hashes");
     if (toInteger)
       value = b.CreateUnaryIntrinsic(integerRounding(rounding), value);
     if (saturating)
@@ -186,6 +188,8 @@ void Translator::cvt(const Instruction &i, Modifiers &m) {
   bool relu = m.take("relu");
   bool ftz = m.take("ftz");
   Type to = needType(m), from = needType(m);
+  if (provenance)
+    checkHashed(to, from);
   if (to.lanes == 2) {
     // The first source becomes the upper half.
     if (!operands(i, 3) || from != Type{Type::Float, 32, 1} || rounding != "rn")

@@ -68,15 +68,18 @@ llvm::Value *Translator::roundToOdd(Value *wide) {
 }
 
 llvm::Value *Translator::narrow(Value *wide, Type type) {
+  if (provenance && type.cls == Type::BFloat && wide->getType()->isFloatTy())
+    return b.CreateTrunc(provenanceOf(EmuProvenanceToBf16, {wide}), b.getInt16Ty());
   if (wide->getType()->isDoubleTy())
     wide = roundToOdd(wide);
   return type.cls == Type::Float ? toF16(wide) : toBf16(wide);
 }
 
 void Translator::floatOp(const Instruction &i, Type type, unsigned count, FloatMode mode,
-                         const FloatOp &op) {
+                         const FloatOp &compute) {
   if (!operands(i, count + 1))
     return;
+  FloatOp op = hashed(i, type, mode, compute);
   std::vector<Value *> values;
   for (unsigned k = 0; k < count; ++k)
     values.push_back(read(i.operands[k + 1], type));
@@ -122,12 +125,7 @@ void Translator::fma(const Instruction &i, Modifiers &m) {
 }
 
 llvm::Value *Translator::math(uint32_t function, Value *x) {
-  // EmuTable::math takes no thread: it is a plain function of a number.
-  Value *table = field(offsetof(EmuThread, table), b.getPtrTy());
-  Value *callee = b.CreateLoad(
-      b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), table, offsetof(EmuTable, math)));
-  auto *type = llvm::FunctionType::get(b.getFloatTy(), {b.getInt32Ty(), b.getFloatTy()}, false);
-  return b.CreateCall(type, callee, {b.getInt32(function), x});
+  return callPlain(offsetof(EmuTable, math), b.getFloatTy(), {b.getInt32(function), x});
 }
 
 void Translator::unaryFloat(const Instruction &i, Modifiers &m) {

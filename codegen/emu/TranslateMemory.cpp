@@ -167,6 +167,8 @@ void Translator::atom(const Instruction &i, Modifiers &m) {
   Type type = needType(m);
   if (type.lanes != 1 || type.bits < 32 || type.bits > 64 || (type.isFloat() && kind != "add"))
     return problem("unsupported type of " + i.text());
+  if (type.isFloat() && provenance)
+    return problem("the order of " + i.text() + " is open: no provenance hash");
   if (type.isFloat())
     op |= type.bits == 32 ? EmuAtomicF32 : EmuAtomicF64;
   else if (type.bits == 64)

@@ -38,8 +38,9 @@ std::optional<Type> Modifiers::takeType() {
 }
 
 Translator::Translator(llvm::Module &ir, const Kernel &kernel, const ModuleLayout &module,
-                       std::vector<Site> &sites)
-    : ir(ir), kernel(kernel), module(module), sites(sites), b(ir.getContext()) {}
+                       std::vector<Site> &sites, bool provenance)
+    : ir(ir), kernel(kernel), module(module), sites(sites), provenance(provenance),
+      b(ir.getContext()) {}
 
 Expected<KernelLayout> Translator::run() {
   auto *type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy()}, false);
@@ -377,6 +378,17 @@ llvm::Value *Translator::call(size_t tableOffset, llvm::Type *result,
     types.push_back(argument->getType());
   }
   return b.CreateCall(llvm::FunctionType::get(result, types, false), callee, values);
+}
+
+llvm::Value *Translator::callPlain(size_t tableOffset, llvm::Type *result,
+                                   llvm::ArrayRef<Value *> arguments) {
+  Value *table = field(offsetof(EmuThread, table), b.getPtrTy());
+  Value *callee =
+      b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), table, tableOffset));
+  std::vector<llvm::Type *> types;
+  for (Value *argument : arguments)
+    types.push_back(argument->getType());
+  return b.CreateCall(llvm::FunctionType::get(result, types, false), callee, arguments);
 }
 
 llvm::Value *Translator::site(const Instruction &instruction) {

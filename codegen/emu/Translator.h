@@ -61,7 +61,7 @@ struct Site {
 class Translator {
 public:
   Translator(llvm::Module &ir, const ptx::Kernel &kernel, const ModuleLayout &module,
-             std::vector<Site> &sites);
+             std::vector<Site> &sites, bool provenance = false);
 
   Expected<KernelLayout> run();
 
@@ -188,6 +188,15 @@ private:
   Value *floatCompare(const std::string &relation, Value *left, Value *right);
   FloatMode floatMode(Modifiers &modifiers);
   Value *math(uint32_t function, Value *x);
+  /// Calls a function of the table that takes no thread.
+  Value *callPlain(size_t tableOffset, llvm::Type *result, llvm::ArrayRef<Value *> arguments);
+
+  // Provenance hashes in place of floats.
+  /// What computes instruction `i`: `op`, or its hash.
+  FloatOp hashed(const ptx::Instruction &i, ptx::Type type, FloatMode &mode, const FloatOp &op);
+  Value *provenanceOf(uint32_t op, llvm::ArrayRef<Value *> operands);
+  /// A problem for a conversion that hashes cannot go through.
+  void checkHashed(ptx::Type to, ptx::Type from);
   void combinePredicates(const ptx::Instruction &instruction, Value *holds,
                          const std::string &logic);
   Value *convert(ptx::Type to, ptx::Type from, Value *value, const std::string &rounding,
@@ -206,6 +215,7 @@ private:
   const ptx::Kernel &kernel;
   const ModuleLayout &module;
   std::vector<Site> &sites;
+  bool provenance;
   llvm::IRBuilder<> b;
   llvm::Function *function = nullptr;
   llvm::BasicBlock *entry = nullptr;

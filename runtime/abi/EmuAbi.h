@@ -18,7 +18,7 @@
 #include <cstdint>
 
 /// Bumped whenever anything on this page changes.
-#define GEMMA_EMU_ABI_VERSION 1
+#define GEMMA_EMU_ABI_VERSION 2
 #define GEMMA_EMU_MODULE_SYMBOL "gemma_emu_module"
 
 extern "C" {
@@ -85,8 +85,36 @@ enum EmuRedux : uint32_t {
   EmuReduxOr,
   EmuReduxXor,
 };
-enum EmuMma : uint32_t { EmuMmaBf16K16, EmuMmaF16K16, EmuMmaBf16K8, EmuMmaF16K8 };
+enum EmuMma : uint32_t {
+  EmuMmaBf16K16,
+  EmuMmaF16K16,
+  EmuMmaBf16K8,
+  EmuMmaF16K8,
+  EmuMmaKindMask = 3,
+  EmuMmaProvenance = 4, ///< hashes of the sums (bf16 alone)
+};
 enum EmuMath : uint32_t { EmuMathExp2, EmuMathLog2, EmuMathTanh, EmuMathSin, EmuMathCos };
+
+/// Operations of code made with provenance hashes: what EmuTable::provenance returns for f32
+/// operands (docs/decisions/0014). A subtraction is an addition of the opposite, a reciprocal a
+/// division.
+enum EmuProvenance : uint32_t {
+  EmuProvenanceAdd,
+  EmuProvenanceMul,
+  EmuProvenanceDiv,
+  EmuProvenanceFma,
+  EmuProvenanceSqrt,
+  EmuProvenanceRsqrt,
+  EmuProvenanceExp2,
+  EmuProvenanceLog2,
+  EmuProvenanceTanh,
+  EmuProvenanceSin,
+  EmuProvenanceCos,
+  EmuProvenanceToBf16, ///< the result is in the low half
+  EmuProvenanceKindMask = 0xff,
+  EmuProvenanceApprox = 1 << 8, ///< .approx
+  EmuProvenanceFull = 1 << 9,   ///< .full
+};
 
 /// What generated code can call.
 struct EmuTable {
@@ -122,6 +150,8 @@ struct EmuTable {
   void (*fence)(EmuThread *, uint32_t scope, uint32_t instr);
   float (*math)(uint32_t function, float x);
   void (*trap)(EmuThread *, uint32_t instr);
+  /// EmuProvenance; operands that an operation does not have are 0.
+  uint32_t (*provenance)(uint32_t op, uint32_t a, uint32_t b, uint32_t c);
 };
 
 /// One thread of a block, as generated code sees it; the runtime's own state follows it.

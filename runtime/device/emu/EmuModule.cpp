@@ -103,4 +103,11 @@ std::string_view Module::textOf(unsigned line) const {
   return start == std::string_view::npos ? std::string_view() : result.substr(start);
 }
 
+std::string Module::ptx() const {
+  std::string result;
+  for (const std::string &line : text)
+    result += line + "\n";
+  return result;
+}
+
 } // namespace gemma::emu

@@ -43,6 +43,8 @@ public:
   /// The PTX line of an instruction, counted from 1, and the text of a line.
   unsigned lineOf(size_t site) const { return site < lines.size() ? lines[site] : 0; }
   std::string_view textOf(unsigned line) const;
+  /// All lines: what the object was made from.
+  std::string ptx() const;
   /// The line of the last .loc before an instruction; 0 if there is none.
   unsigned sourceOf(size_t site) const { return site < sources.size() ? sources[site] : 0; }
   /// The spec nodes that these lines stand for, line 1 first, as the compiler named them. A kernel

@@ -1,5 +1,6 @@
 // What the lanes of a warp do together: shuffles, votes, matrix loads and products.
 #include "runtime/device/emu/Block.h"
+#include "runtime/device/emu/Provenance.h"
 #include "runtime/support/BFloat16.h"
 
 #include <bit>
@@ -177,48 +178,73 @@ struct WarpInstructions {
     return std::fabs(double(nearest)) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
   }
 
+  /// The operands of a matrix product: `a(row, k, bits)` and `b(k, column, bits)` for every element
+  /// of A, 16 × K, and B, K × 8.
+  template <unsigned K, typename SetA, typename SetB>
+  static void forFragments(Warp &warp, uint32_t lanes, SetA &&a, SetB &&b) {
+    forLanes(warp, lanes, [&](uint32_t lane, Thread &thread) {
+      const uint32_t *x = thread.operands;
+      uint32_t group = lane / 4, pair = lane % 4 * 2;
+      for (unsigned r = 0; r < K / 4; ++r, ++x) {
+        uint32_t row = group + (r & 1) * 8, column = pair + (r >> 1) * 8;
+        a(row, column, uint16_t(*x));
+        a(row, column + 1, uint16_t(*x >> 16));
+      }
+      for (unsigned r = 0; r < K / 8; ++r, ++x) {
+        b(pair + r * 8, group, uint16_t(*x));
+        b(pair + r * 8 + 1, group, uint16_t(*x >> 16));
+      }
+    });
+  }
+
+  /// Leaves D in the lanes' results: `value(row, column, c)` gives an element's bits for those of
+  /// C.
+  template <unsigned K, typename Value>
+  static void storeProduct(Block &block, Warp &warp, uint32_t lanes, Value &&value) {
+    forLanes(warp, lanes, [&](uint32_t lane, Thread &thread) {
+      for (unsigned r = 0; r < 4; ++r)
+        thread.results[r] = value(lane / 4 + (r >> 1) * 8, lane % 4 * 2 + (r & 1),
+                                  thread.operands[K / 4 + K / 8 + r]);
+    });
+    block.counters.mmaFlops += 2 * 16 * 8 * K;
+  }
+
   /// D = A · B + C, A 16 × K, B K × 8; products and their sum in f32, in order of k, C last.
   template <unsigned K, float (*toF32)(uint16_t)>
   static void mma(Block &block, Warp &warp, uint32_t lanes, uint32_t) {
     float a[16][K], b[K][8], d[16][8] = {};
-    constexpr unsigned countA = K / 4, countB = K / 8;
-    auto low = [](uint32_t pair) { return toF32(uint16_t(pair)); };
-    auto high = [](uint32_t pair) { return toF32(uint16_t(pair >> 16)); };
-    forLanes(warp, lanes, [&](uint32_t lane, Thread &thread) {
-      const uint32_t *x = thread.operands;
-      uint32_t group = lane / 4, pair = lane % 4 * 2;
-      for (unsigned r = 0; r < countA; ++r) {
-        uint32_t row = group + (r & 1) * 8, column = pair + (r >> 1) * 8;
-        a[row][column] = low(x[r]);
-        a[row][column + 1] = high(x[r]);
-      }
-      for (unsigned r = 0; r < countB; ++r) {
-        b[pair + r * 8][group] = low(x[countA + r]);
-        b[pair + r * 8 + 1][group] = high(x[countA + r]);
-      }
-    });
+    forFragments<K>(
+        warp, lanes, [&](uint32_t row, uint32_t k, uint16_t bits) { a[row][k] = toF32(bits); },
+        [&](uint32_t k, uint32_t column, uint16_t bits) { b[k][column] = toF32(bits); });
     bool truncated = block.launch.options.mmaRounding == MmaRounding::Truncated;
     if (!truncated)
       for (unsigned i = 0; i < 16; ++i)
         for (unsigned k = 0; k < K; ++k)
           for (unsigned j = 0; j < 8; ++j)
             d[i][j] += a[i][k] * b[k][j];
-    forLanes(warp, lanes, [&](uint32_t lane, Thread &thread) {
-      for (unsigned r = 0; r < 4; ++r) {
-        float c = std::bit_cast<float>(thread.operands[countA + countB + r]);
-        unsigned i = lane / 4 + (r >> 1) * 8, j = lane % 4 * 2 + (r & 1);
-        float value = c + d[i][j];
-        if (truncated) {
-          double terms[K + 1];
-          for (unsigned k = 0; k < K; ++k)
-            terms[k] = double(a[i][k]) * double(b[k][j]);
-          terms[K] = double(c);
-          value = truncatedSum(terms, K + 1);
-        }
-        thread.results[r] = std::bit_cast<uint32_t>(value);
+    storeProduct<K>(block, warp, lanes, [&](unsigned i, unsigned j, uint32_t bits) {
+      float c = std::bit_cast<float>(bits), value = c + d[i][j];
+      if (truncated) {
+        double terms[K + 1];
+        for (unsigned k = 0; k < K; ++k)
+          terms[k] = double(a[i][k]) * double(b[k][j]);
+        terms[K] = double(c);
+        value = truncatedSum(terms, K + 1);
       }
+      return std::bit_cast<uint32_t>(value);
     });
-    block.counters.mmaFlops += 2 * 16 * 8 * K;
+  }
+
+  /// The same product of bf16 operands, as provenance hashes.
+  template <unsigned K>
+  static void mmaProvenance(Block &block, Warp &warp, uint32_t lanes, uint32_t) {
+    uint16_t a[16][K], b[8][K];
+    forFragments<K>(
+        warp, lanes, [&](uint32_t row, uint32_t k, uint16_t bits) { a[row][k] = bits; },
+        [&](uint32_t k, uint32_t column, uint16_t bits) { b[column][k] = bits; });
+    storeProduct<K>(block, warp, lanes, [&](unsigned i, unsigned j, uint32_t c) {
+      return provenanceOfSum(c, a[i], b[j]);
+    });
   }
 
   /// An instruction that the whole warp must execute.
@@ -290,6 +316,9 @@ void onMma(EmuThread *t, uint32_t kind, uint32_t site) {
                   : kind == EmuMmaF16K16 ? WarpInstructions::mma<16, f16ToF32>
                   : kind == EmuMmaBf16K8 ? WarpInstructions::mma<8, bf16ToF32>
                                          : WarpInstructions::mma<8, f16ToF32>;
+  if (kind & EmuMmaProvenance)
+    complete = kind == (EmuMmaBf16K16 | EmuMmaProvenance) ? WarpInstructions::mmaProvenance<16>
+                                                          : WarpInstructions::mmaProvenance<8>;
   WarpInstructions::whole(self(t), KeyMma | kind << 8, site, complete);
 }
 void onCopyAsync(EmuThread *t, uint64_t target, uint64_t source, uint32_t bytes,
@@ -329,9 +358,9 @@ void onTrap(EmuThread *t, uint32_t site) {
 } // namespace
 
 const EmuTable emuTable = {
-    onAccess,     onOutOfBudget, onBarrier,    onWarpSync,   onShuffle, onVote,
-    onMatch,      onRedux,       onActiveMask, onLoadMatrix, onMma,     onCopyAsync,
-    onCopyCommit, onCopyWait,    onAtomic,     onFence,      onMath,    onTrap,
+    onAccess, onOutOfBudget, onBarrier,    onWarpSync, onShuffle,    onVote,       onMatch,
+    onRedux,  onActiveMask,  onLoadMatrix, onMma,      onCopyAsync,  onCopyCommit, onCopyWait,
+    onAtomic, onFence,       onMath,       onTrap,     provenanceOf,
 };
 
 } // namespace gemma::emu

@@ -1,75 +1,206 @@
-// --deterministic on the emulated device: a token's logits are the same bits however it is
-// computed.
+// --deterministic: a token's logits, and what its sequence leaves in the caches, are the same bits
+// alone, in a batch of 8 and of 64, and in chunks of 1, 7 and 64. On the emulated device also as
+// provenance hashes (docs/decisions/0014), which differ where operations are done in another order
+// even if the numbers happen to agree.
 #include "CompiledModel.h"
+
+#include "codegen/emu/EmuCodegen.h"
+#include "runtime/device/emu/EmuModule.h"
+
+#include <cstdlib>
+#include <ostream>
+#include <set>
 
 using namespace gemma;
 using namespace gemma::test;
 
 namespace {
 
-/// Logits of the last token of each sequence after a step with the last `fresh` tokens of all of
-/// them, everything before in chunks of 7.
-std::vector<std::vector<double>> together(CompiledModel &compiled, const std::vector<Ids> &prompts,
-                                          size_t fresh) {
-  std::vector<std::unique_ptr<Sequence>> sequences;
-  std::vector<StepRow> rows;
-  for (const Ids &prompt : prompts) {
-    sequences.push_back(compiled.sequence());
-    Ids before(prompt.begin(), prompt.end() - std::ptrdiff_t(fresh));
-    compiled.prefill(*sequences.back(), before, 7);
-    rows.push_back({sequences.back().get(), std::span(prompt).last(fresh), LogitsWanted::Last});
+enum class On { Host, Emulator, Hashes };
+
+/// The artifact with the same PTX, but kernels that hash in place of computing.
+Artifact hashing(Artifact artifact) {
+  for (KernelBinary &object : artifact.objects) {
+    auto module = emu::Module::load(object.bytes, object.name);
+    if (!module) {
+      ADD_FAILURE() << module.error().message;
+      return artifact;
+    }
+    codegen::EmuCodegenOptions options;
+    options.runsOnce = options.provenance = true;
+    auto hashes = codegen::compilePtx(module->ptx(), options);
+    if (!hashes) {
+      ADD_FAILURE() << object.name << ": " << hashes.error().message;
+      return artifact;
+    }
+    EXPECT_EQ(hashes->ptxHash, module->ptxHash()) << "not the text that was compiled";
+    object.bytes = std::move(hashes->bytes);
   }
-  auto result = compiled.context->step(rows);
-  EXPECT_TRUE(result) << result.error().message;
-  std::vector<std::vector<double>> logits;
-  if (!result)
-    return logits;
-  auto view = compiled.context->output("logits");
-  for (int64_t row : result->firstLogitRow) {
-    logits.emplace_back(size_t(view->rowElements));
-    view->copyRow(row, logits.back());
-  }
-  return logits;
+  return artifact;
 }
 
-TEST(DeterministicModel, SameBitsAloneInABatchAndInChunks) {
-  ReferenceData data = ReferenceData::open("narrow-12b");
+CompiledModel compiled(const Checkpoint &checkpoint, On device, bool deterministic = true) {
   compiler::CompileOptions options;
   options.dtype = ScalarType::BF16;
-  options.targets = {"emu-sm_80"};
-  options.deterministic = true;
-  options.maxBatch = 9;
-  options.maxChunk = 64;
-  options.maxContext = 64;
-  CompiledModel compiled = CompiledModel::make(data.checkpoint, options);
-  ASSERT_TRUE(compiled.model);
-  // No launch has tickets: nothing is shared between blocks.
-  EXPECT_EQ(compiled.context->plan().tickets, 0u);
+  options.deterministic = deterministic;
+  options.maxBatch = 64;
+  options.maxChunk = 80;
+  options.maxContext = 96;
+  if (device == On::Host)
+    options.isas = {runnableIsas().front()};
+  else
+    options.targets = {"emu-sm_80"};
+  auto artifact = compiler::compileCheckpoint(checkpoint, options);
+  if (artifact && device == On::Hashes)
+    artifact = hashing(std::move(*artifact));
+  return CompiledModel::load(std::move(artifact), checkpoint);
+}
 
-  // 20 tokens: over the window of 16, in two pages. The others are there to be in one batch.
-  std::vector<Ids> prompts;
-  for (int32_t i = 0; i < 9; ++i) {
-    Ids prompt;
-    for (int32_t t = 0; t < (i ? 6 : 20); ++t)
-      prompt.push_back((37 * i + 11 * t * t + 5) % 512);
-    prompts.push_back(prompt);
+Ids prompt(int64_t length, int32_t salt) {
+  Ids ids;
+  for (int32_t t = 0; t < length; ++t)
+    ids.push_back((37 * salt + 11 * t * t + 5) % 512);
+  return ids;
+}
+
+/// What a sequence has come to.
+struct Outcome {
+  std::vector<double> logits; ///< of its last tokens
+  std::vector<std::vector<double>> caches;
+  bool operator==(const Outcome &) const = default;
+};
+/// Says which part is another one, not every number.
+void PrintTo(const Outcome &outcome, std::ostream *out) {
+  *out << outcome.logits.size() << " logits from " << outcome.logits.front();
+}
+
+/// Tokens whose logits are compared.
+constexpr size_t compared = 4;
+
+Outcome outcomeOf(CompiledModel &model, const Sequence &sequence, std::vector<double> logits) {
+  Outcome outcome{std::move(logits), {}};
+  for (size_t cache = 0; cache < model.model->program().caches.size(); ++cache) {
+    auto [k, v] = model.cached(sequence, cache);
+    outcome.caches.push_back(std::move(k.data));
+    outcome.caches.push_back(std::move(v.data));
   }
-  auto sequence = compiled.sequence();
-  Tensor whole = compiled.prefill(*sequence, prompts[0]);
-  for (int64_t chunk : {1, 7}) {
-    sequence = compiled.sequence();
-    EXPECT_EQ(compiled.prefill(*sequence, prompts[0], chunk).data, whole.data) << chunk;
+  return outcome;
+}
+
+/// A sequence alone, in steps of `chunk` tokens (0: all at once).
+Outcome alone(CompiledModel &model, const Ids &ids, int64_t chunk) {
+  auto sequence = model.sequence();
+  Tensor logits = model.prefill(*sequence, ids, chunk);
+  size_t vocab = size_t(logits.dim(1));
+  return outcomeOf(model, *sequence,
+                   {logits.data.end() - ptrdiff_t(compared * vocab), logits.data.end()});
+}
+
+/// All but the last tokens alone, those in a batch of `count`, `fresh` in a step.
+Outcome inBatch(CompiledModel &model, const Ids &ids, size_t count, size_t fresh,
+                std::set<std::string> &variants) {
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (size_t i = 0; i < count; ++i)
+    sequences.push_back(model.sequence());
+  model.prefill(*sequences[0], {ids.begin(), ids.end() - compared});
+  std::vector<double> logits;
+  for (size_t step = 0; step < compared / fresh; ++step) {
+    std::vector<Ids> tokens;
+    std::vector<StepRow> rows;
+    for (size_t i = 0; i < count; ++i)
+      tokens.push_back(prompt(int64_t(i % 3 == 2 ? 1 : fresh), int32_t(i + step)));
+    auto next = ids.end() - compared + ptrdiff_t(step * fresh);
+    tokens[0].assign(next, next + ptrdiff_t(fresh));
+    for (size_t i = 0; i < count; ++i)
+      rows.push_back({sequences[i].get(), tokens[i], i ? LogitsWanted::Last : LogitsWanted::All});
+    auto result = model.context->step(rows);
+    EXPECT_TRUE(result) << result.error().message;
+    if (!result)
+      return {};
+    variants.insert(model.model->program().variants[result->variant].name);
+    auto view = model.context->output("logits");
+    for (size_t row = 0; row < fresh; ++row) {
+      std::vector<double> one(size_t(view->rowElements));
+      view->copyRow(result->firstLogitRow[0] + int64_t(row), one);
+      logits.insert(logits.end(), one.begin(), one.end());
+    }
   }
-  sequence.reset();
-  auto row = whole.row(19);
-  std::vector<double> alone(row.begin(), row.end());
-  // Decode with tiles of 8 and of 32 tokens, and a mixed prefill.
-  for (auto [count, fresh] : {std::pair<size_t, size_t>{3, 1}, {9, 1}, {2, 5}}) {
-    std::vector<Ids> some(prompts.begin(), prompts.begin() + std::ptrdiff_t(count));
-    auto logits = together(compiled, some, fresh);
-    ASSERT_EQ(logits.size(), count);
-    EXPECT_EQ(logits[0], alone) << count << " sequences, " << fresh << " new tokens each";
-  }
+  return outcomeOf(model, *sequences[0], std::move(logits));
+}
+
+struct Case {
+  const char *model;
+  On device;
+  bool everyDay;
+};
+
+class DeterministicModel : public testing::TestWithParam<Case> {
+protected:
+  void SetUp() override { ::setenv("GEMMA_EMU", "checks=off", 1); }
+  void TearDown() override { ::unsetenv("GEMMA_EMU"); }
+};
+
+TEST_P(DeterministicModel, SameBitsAloneInABatchAndInChunks) {
+  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
+  if (!GetParam().everyDay && !(wanted && std::string(wanted) == "1"))
+    GTEST_SKIP() << "GEMMA_LONG_TESTS=1";
+  ReferenceData data = ReferenceData::open(GetParam().model);
+  CompiledModel model = compiled(data.checkpoint, GetParam().device);
+  ASSERT_TRUE(model.model);
+  // No launch has tickets: nothing is shared between blocks.
+  EXPECT_EQ(model.context->plan().tickets, 0u);
+
+  // Over the window and the ring of the sliding layers, in five pages.
+  Ids ids = prompt(70, 0);
+  Outcome whole = alone(model, ids, 0);
+  for (double logit : whole.logits)
+    ASSERT_TRUE(std::isfinite(logit));
+  for (int64_t chunk : {1, 7, 64})
+    EXPECT_EQ(alone(model, ids, chunk), whole) << "chunks of " << chunk;
+  std::set<std::string> variants;
+  for (size_t count : {8, 64})
+    EXPECT_EQ(inBatch(model, ids, count, 1, variants), whole) << "a batch of " << count;
+  for (size_t count : {8, 64})
+    if (count + 4 * 4 <= 80) // tokens of a step
+      EXPECT_EQ(inBatch(model, ids, count, 4, variants), whole) << count << " prompts";
+  EXPECT_GE(variants.size(), 3u);
+  // Other tokens give something else.
+  ids[3] ^= 1;
+  EXPECT_NE(alone(model, ids, 0), whole);
+}
+
+std::string caseName(const testing::TestParamInfo<Case> &info) {
+  const char *devices[] = {"Host", "Emulator", "Hashes"};
+  std::string name = info.param.model;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name + devices[int(info.param.device)];
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, DeterministicModel,
+    testing::Values(Case{"narrow-12b", On::Host, true}, Case{"narrow-31b", On::Host, true},
+                    Case{"text-only-f32", On::Host, true}, Case{"narrow-12b", On::Emulator, true},
+                    Case{"narrow-31b", On::Emulator, false},
+                    Case{"text-only-f32", On::Emulator, false},
+                    Case{"narrow-12b", On::Hashes, true}, Case{"narrow-31b", On::Hashes, false},
+                    Case{"text-only-f32", On::Hashes, false}),
+    caseName);
+
+// Without --deterministic blocks share a tile's sum in decode, and the hashes say so.
+TEST(SharedWork, HasOtherHashes) {
+  ::setenv("GEMMA_EMU", "checks=off", 1);
+  ReferenceData data = ReferenceData::open("narrow-12b");
+  CompiledModel model = compiled(data.checkpoint, On::Hashes, /*deterministic=*/false);
+  ASSERT_TRUE(model.model);
+  EXPECT_GT(model.context->plan().tickets, 0u);
+  Ids ids = prompt(24, 0);
+  Outcome whole = alone(model, ids, 0);
+  EXPECT_EQ(alone(model, ids, 0), whole) << "the same order twice";
+  std::set<std::string> variants;
+  EXPECT_NE(inBatch(model, ids, 1, 1, variants), whole);
+  EXPECT_NE(inBatch(model, ids, 8, 1, variants), whole);
+  EXPECT_GE(variants.size(), 2u);
+  ::unsetenv("GEMMA_EMU");
 }
 
 } // namespace
