@@ -143,7 +143,7 @@ uint32_t toBf16(uint32_t x) {
   uint64_t hash = hashOf(EmuProvenanceToBf16, magnitudeOf(x));
   // Nothing tells ranges of narrow numbers apart, so the exponent has 7 bits of the hash.
   uint32_t bits = (64u + uint32_t(hash >> 57)) << 7 | uint32_t(hash >> 32 & 0x7f);
-  return x >> 16 & 0x8000 | (bits == one >> 16 ? bits + 1 : bits);
+  return signOf(x) >> 16 | (bits == one >> 16 ? bits + 1 : bits);
 }
 
 constexpr unsigned mostProducts = 16;

@@ -22,7 +22,9 @@ public:
   static constexpr int64_t hidden = 16, vocab = 32, window = 8;
 
   /// Layer types as config.json spells their first letter: "sf" is a sliding layer and a full one.
-  explicit SyntheticModel(const std::string &layers, unsigned seed = 1) {
+  /// `shape` replaces what it names of the text configuration.
+  explicit SyntheticModel(const std::string &layers, unsigned seed = 1,
+                          const nlohmann::json &shape = nlohmann::json::object()) {
     config = nlohmann::json::parse(R"({
       "model_type": "gemma4_unified", "dtype": "float32", "tie_word_embeddings": true,
       "text_config": {
@@ -37,6 +39,7 @@ public:
           "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,
                              "partial_rotary_factor": 0.25}}}})");
     nlohmann::json &text = config["text_config"];
+    text.update(shape);
     text["num_hidden_layers"] = layers.size();
     for (char layer : layers)
       text["layer_types"].push_back(layer == 's' ? "sliding_attention" : "full_attention");
