@@ -1,6 +1,7 @@
 #include "runtime/device/emu/Block.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -18,9 +19,10 @@ Block::~Block() {
 /// Memory below 4 GiB at a multiple of its size: shared addresses have 32 bits.
 static uint8_t *mapWindow(uint64_t bytes) {
   for (uint64_t place = uint64_t(1) << 30; place + bytes <= uint64_t(1) << 32; place += bytes) {
-    void *got = ::mmap(reinterpret_cast<void *>(place), bytes, PROT_READ | PROT_WRITE,
+    void *wished = std::bit_cast<void *>(place);
+    void *got = ::mmap(wished, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got == reinterpret_cast<void *>(place))
+    if (got == wished)
       return static_cast<uint8_t *>(got);
     if (got != MAP_FAILED) // a kernel without MAP_FIXED_NOREPLACE takes it for a wish
       ::munmap(got, bytes);
@@ -89,6 +91,7 @@ void Block::run(uint64_t linear) {
     thread.number = i;
     thread.done = false;
     thread.waitSite = Findings::noSite;
+    thread.atBarrier = false;
     thread.open.clear();
     thread.groups.clear();
     thread.bytesInFlight = 0;
@@ -236,8 +239,12 @@ void Block::explainDeadlock() {
   for (const Warp &warp : warps)
     for (const WarpGroup &group : warp.groups) {
       const Thread &one = *warp.lanes[__builtin_ctz(group.arrived)];
+      // Where a lane that they wait for waits itself.
+      uint32_t otherSite = Findings::noSite;
+      for (uint32_t rest = group.mask & ~group.arrived & warp.live; rest; rest &= rest - 1)
+        otherSite = std::min(otherSite, warp.lanes[__builtin_ctz(rest)]->waitSite);
       report(explained ? FindingKind::NoProgress : FindingKind::DivergentWarp, group.site,
-             Findings::noSite,
+             otherSite,
              where(one) + ": lanes " + hexMask(group.arrived) + " of " + hexMask(group.mask) +
                  " wait, " + others);
       explained = true;
@@ -276,6 +283,16 @@ void Block::letOthersRun(Thread &thread, uint32_t site) {
   suspend(thread, site);
 }
 
+/// An .aligned barrier is one instruction for all lanes of a warp. (Lanes that only arrive go on,
+/// here one before the other.)
+void Block::checkAligned(Thread &thread, uint32_t site) {
+  for (const Thread *other : thread.owner->lanes)
+    if (other && other->atBarrier && other->waitSite != site)
+      fail(thread, FindingKind::DivergentBarrier, site, other->waitSite,
+           where(thread) + ": comes to a barrier while lane " + std::to_string(other->lane) +
+               " of its warp waits at another one");
+}
+
 uint32_t Block::barrier(Thread &thread, uint32_t kind, uint32_t id, uint32_t count,
                         uint32_t predicate, uint32_t site) {
   if (id >= 16)
@@ -292,13 +309,15 @@ uint32_t Block::barrier(Thread &thread, uint32_t kind, uint32_t id, uint32_t cou
          barrier.waiting.empty() ? Findings::noSite : barrier.waiting.front()->waitSite,
          where(thread) + ": barrier " + std::to_string(id) + " for " + std::to_string(expected) +
              " threads while others wait for " + std::to_string(barrier.expected));
+  bool waits = (kind & EmuBarrierKindMask) != EmuBarrierArrive;
+  if (waits && kind & EmuBarrierAligned)
+    checkAligned(thread, site);
   barrier.expected = expected;
   barrier.kind = kind;
   barrier.reduction += predicate != 0;
   barrier.any |= predicate != 0;
   barrier.all &= predicate != 0;
   barrier.joined.push_back(&thread);
-  bool waits = (kind & EmuBarrierKindMask) != EmuBarrierArrive;
   thread.out = 0;
   if (++barrier.arrived == expected) {
     thread.waitSite = site;
@@ -308,6 +327,7 @@ uint32_t Block::barrier(Thread &thread, uint32_t kind, uint32_t id, uint32_t cou
   if (!waits)
     return 0;
   barrier.waiting.push_back(&thread);
+  thread.atBarrier = kind & EmuBarrierAligned;
   suspend(thread, site);
   return thread.out;
 }
@@ -342,6 +362,7 @@ void Block::completeBarrier(Thread &last, Barrier &barrier, uint32_t site) {
   last.out = result;
   if (launch.options.checkRaces) {
     std::vector<ThreadClock *> clocks;
+    clocks.reserve(barrier.joined.size());
     for (Thread *thread : barrier.joined)
       clocks.push_back(&thread->clock);
     synchronise(clocks);
@@ -350,6 +371,7 @@ void Block::completeBarrier(Thread &last, Barrier &barrier, uint32_t site) {
     memoryCounters.flush();
   for (Thread *thread : barrier.waiting) {
     thread->out = result;
+    thread->atBarrier = false;
     makeReady(*thread);
   }
   barrier = {};

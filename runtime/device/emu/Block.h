@@ -48,7 +48,7 @@ struct AsyncCopy {
 
 /// Lanes that have come to an instruction which they must execute together.
 struct WarpGroup {
-  uint32_t key = 0; ///< instruction kind and its modifiers
+  uint32_t key = 0; ///< what makes instructions the same: the kind with its modifiers, or the place
   uint32_t mask = 0;
   uint32_t arrived = 0;
   uint32_t site = 0;
@@ -69,6 +69,7 @@ struct Thread : EmuThread {
   bool done = false;
   uint64_t granted = 0;                 ///< instructions, see EmuThread::budget
   uint32_t waitSite = Findings::noSite; ///< of the instruction it waits at
+  bool atBarrier = false;               ///< waits at an .aligned barrier
   // Operands and results of warp instructions.
   uint64_t in[3] = {};
   uint32_t out = 0;
@@ -103,8 +104,8 @@ public:
   uint64_t atomic(Thread &thread, uint32_t op, uint64_t address, uint64_t a, uint64_t b,
                   uint32_t site);
   void fence(Thread &thread, uint32_t scope, uint32_t site);
-  /// Waits until all lanes of `mask` have come to the same instruction; the last one calls
-  /// `complete` for all.
+  /// Waits until all lanes of `mask` have come to an instruction of the same `key`; the last one
+  /// calls `complete` for all.
   void rendezvous(Thread &thread, uint32_t key, uint32_t mask, uint32_t site,
                   void (*complete)(Block &, Warp &, uint32_t, uint32_t));
   void warpSynchronised(Warp &warp, uint32_t lanes);
@@ -147,6 +148,7 @@ private:
   void change(Fiber &from, Thread &to, bool ends);
   [[noreturn]] void leave(Thread &thread);
   void explainDeadlock();
+  void checkAligned(Thread &thread, uint32_t site);
   void completeBarrier(Thread &last, Barrier &barrier, uint32_t site);
   void completeGroup(Warp &warp, size_t index, Thread *last);
 

@@ -166,8 +166,8 @@ void Block::copyAsync(Thread &thread, AsyncCopy copy) {
                std::to_string(int64_t(copy.target - sharedBase)) + " of " +
                std::to_string(sharedBytes) + " bytes of shared memory");
     checkAlignment(thread, copy.target, copy.bytes, copy.site);
-    if (copy.sourceBytes)
-      checkAlignment(thread, copy.source, copy.bytes, copy.site);
+    // Of a copy of zeros too, which reads nothing.
+    checkAlignment(thread, copy.source, copy.bytes, copy.site);
   }
   if (copy.sourceBytes && (launch.options.checkBounds || launch.options.checkRaces || counts)) {
     globalAccess(thread, copy.source, copy.sourceBytes, false, false, copy.site, false);
@@ -205,8 +205,8 @@ void Block::land(Thread &, AsyncCopy &copy) {
     return;
   copy.landed = true;
   --pendingCopies;
-  auto *target = reinterpret_cast<uint8_t *>(copy.target);
-  std::memcpy(target, reinterpret_cast<const void *>(copy.source), copy.sourceBytes);
+  auto *target = std::bit_cast<uint8_t *>(copy.target);
+  std::memcpy(target, std::bit_cast<const void *>(copy.source), copy.sourceBytes);
   std::memset(target + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
 }
 
@@ -340,9 +340,9 @@ static uint64_t update(uint32_t kind, uint64_t address, uint64_t a, uint64_t b) 
     return value;
   };
   T old;
-  std::memcpy(&old, reinterpret_cast<const void *>(address), sizeof old);
+  std::memcpy(&old, std::bit_cast<const void *>(address), sizeof old);
   T fresh = combine<T>(kind, old, narrow(a), narrow(b));
-  std::memcpy(reinterpret_cast<void *>(address), &fresh, sizeof fresh);
+  std::memcpy(std::bit_cast<void *>(address), &fresh, sizeof fresh);
   uint64_t result = 0;
   std::memcpy(&result, &old, sizeof old);
   return result;

@@ -9,9 +9,13 @@
 
 namespace gemma::emu {
 
-/// Kinds of instructions that may be executed together: the kind in the low byte, its modifiers
-/// above.
-enum WarpKey : uint32_t { KeySync = 1, KeyShuffle, KeyVote, KeyMatch, KeyRedux, KeyMatrix, KeyMma };
+/// Kinds of instructions that may be executed together wherever they stand: the kind in the low
+/// byte, its modifiers above.
+enum WarpKey : uint32_t { KeySync = 1, KeyVote, KeyMatch, KeyRedux };
+
+/// Instructions that lanes execute together only as one and the same: those that PTX calls
+/// .aligned, and shuffles, of which PTX asks it for older devices alone and our kernels everywhere.
+static uint32_t keyOfSite(uint32_t site) { return site | 1u << 31; }
 
 static Thread &self(EmuThread *thread) { return *static_cast<Thread *>(thread); }
 
@@ -144,7 +148,7 @@ struct WarpInstructions {
         if (!block.inSharedWindow(addresses[r]) || block.launch.options.checkBounds ||
             block.launch.options.checkRaces)
           block.sharedAccess(owner, addresses[r], 16, false, false, site);
-        std::memcpy(rows[m][r], reinterpret_cast<const void *>(addresses[r]), 16);
+        std::memcpy(rows[m][r], std::bit_cast<const void *>(addresses[r]), 16);
       }
       if (block.launch.options.counters)
         block.memoryCounters.matrix(addresses);
@@ -206,7 +210,7 @@ struct WarpInstructions {
         thread.results[r] = value(lane / 4 + (r >> 1) * 8, lane % 4 * 2 + (r & 1),
                                   thread.operands[K / 4 + K / 8 + r]);
     });
-    block.counters.mmaFlops += 2 * 16 * 8 * K;
+    block.counters.mmaFlops += uint64_t(2 * 16 * 8) * K;
   }
 
   /// D = A · B + C, A 16 × K, B K × 8; products and their sum in f32, in order of k, C last.
@@ -248,13 +252,13 @@ struct WarpInstructions {
   }
 
   /// An instruction that the whole warp must execute.
-  static void whole(Thread &thread, uint32_t key, uint32_t site,
+  static void whole(Thread &thread, uint32_t site,
                     void (*complete)(Block &, Warp &, uint32_t, uint32_t)) {
     if (thread.owner->live != ~0u)
       thread.block->fail(thread, FindingKind::DivergentWarp, site, Findings::noSite,
                          thread.block->where(thread) +
                              ": an instruction for the whole warp, of which lanes have ended");
-    thread.block->rendezvous(thread, key, ~0u, site, complete);
+    thread.block->rendezvous(thread, keyOfSite(site), ~0u, site, complete);
   }
 };
 
@@ -284,7 +288,7 @@ uint32_t onShuffle(EmuThread *t, uint32_t mode, uint32_t value, uint32_t lane, u
   self(t).in[0] = pack(value, mode);
   self(t).in[1] = pack(lane, clamp);
   self(t).out = value;
-  return together(t, KeyShuffle | mode << 8, mask, site, WarpInstructions::shuffle);
+  return together(t, keyOfSite(site), mask, site, WarpInstructions::shuffle);
 }
 uint32_t onVote(EmuThread *t, uint32_t mode, uint32_t predicate, uint32_t mask, uint32_t site) {
   self(t).in[0] = pack(predicate, mode);
@@ -308,8 +312,7 @@ void onLoadMatrix(EmuThread *t, uint64_t address, uint32_t count, uint32_t trans
   self(t).in[0] = address;
   self(t).in[1] = count;
   self(t).in[2] = transposed;
-  WarpInstructions::whole(self(t), KeyMatrix | count << 8 | transposed << 16, site,
-                          WarpInstructions::matrix);
+  WarpInstructions::whole(self(t), site, WarpInstructions::matrix);
 }
 void onMma(EmuThread *t, uint32_t kind, uint32_t site) {
   auto complete = kind == EmuMmaBf16K16  ? WarpInstructions::mma<16, bf16ToF32>
@@ -319,7 +322,7 @@ void onMma(EmuThread *t, uint32_t kind, uint32_t site) {
   if (kind & EmuMmaProvenance)
     complete = kind == (EmuMmaBf16K16 | EmuMmaProvenance) ? WarpInstructions::mmaProvenance<16>
                                                           : WarpInstructions::mmaProvenance<8>;
-  WarpInstructions::whole(self(t), KeyMma | kind << 8, site, complete);
+  WarpInstructions::whole(self(t), site, complete);
 }
 void onCopyAsync(EmuThread *t, uint64_t target, uint64_t source, uint32_t bytes,
                  uint32_t sourceBytes, uint32_t site) {

@@ -267,6 +267,23 @@ TEST(EmuMemory, NamesMisalignedAccesses) {
   EXPECT_NE(run.report.findings[0].text.find("ld.global.v2.b32"), std::string::npos);
 }
 
+TEST(EmuMemory, NamesMisalignedCopiesOfZerosToo) {
+  for (const auto &[operands, isWrong] : {std::pair("[%r3], [%d2], 16, 0", false),
+                                          {"[%r3], [%d2+8], 16, 0", true},
+                                          {"[%r3+8], [%d2], 16, 0", true},
+                                          {"[%r3], [%d2+8], 16, %p1", true},
+                                          {"[%r3], [%d2+4], 16, 4", true},
+                                          {"[%r3], [%d2+16], 16, %p1", false}}) {
+    std::string text = smallKernel(
+        ".shared .align 16 .b8 buffer[64]; mov.u32 %r3, buffer; setp.eq.u32 %p1, %r0, %r0;\n"
+        "setp.ne.u32 %p2, %r0, 0; @%p2 ret; cp.async.cg.shared.global " +
+        std::string(operands) + "; cp.async.wait_all;");
+    SmallRun run(text, 32);
+    EXPECT_EQ(has(run.report, FindingKind::Misaligned), isWrong) << operands;
+    EXPECT_EQ(run.report.findings.size(), isWrong) << operands << "\n" << run.report.messages();
+  }
+}
+
 TEST(EmuMemory, NamesSharedBytesOutOfBounds) {
   SmallRun run(smallKernel(".shared .align 4 .b8 buffer[64]; mov.u32 %r3, buffer;\n"
                            "mad.lo.u32 %r3, %r0, 4, %r3; st.shared.u32 [%r3], %r0;"),

@@ -102,6 +102,59 @@ TEST(EmuWarp, NamesLanesThatDiverge) {
   EXPECT_FALSE(run.report.completed);
 }
 
+/// What a warp whose lanes from 16 on go another way does wrong: `low` and `high` stand on lines of
+/// their own.
+Finding divergence(const std::string &low, const std::string &high, uint32_t threads = 32) {
+  std::string text =
+      smallKernel(".shared .align 16 .b8 m[512]; mov.u32 %r3, m; mad.lo.u32 %r4, %r0, 16, %r3;\n"
+                  "mov.u32 %r5, 0; st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5}; bar.sync 0;\n"
+                  "mov.f32 %f1, 0f00000000;\n"
+                  "setp.ge.u32 %p1, %r0, 16; @%p1 bra high;\n" +
+                  low + " // low\nbra end;\nhigh:\n" + high + " // high\nend:");
+  expectValidPtx(text);
+  SmallRun run(text, threads);
+  EXPECT_FALSE(run.report.completed) << low << " | " << high;
+  if (run.report.findings.empty()) {
+    ADD_FAILURE() << low << " | " << high;
+    return {};
+  }
+  Finding finding = run.report.findings.front();
+  std::string texts = finding.text + finding.otherText;
+  EXPECT_NE(texts.find("// low"), std::string::npos) << finding.message();
+  EXPECT_NE(texts.find("// high"), std::string::npos) << finding.message();
+  return finding;
+}
+
+TEST(EmuWarp, NamesBothLinesWhereLanesMeet) {
+  // The same instruction twice, and different ones.
+  std::string matrices = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r4];";
+  std::string product = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f1, %f1, %f1, %f1}, "
+                        "{%r5, %r5}, {%r5}, {%f1, %f1, %f1, %f1};";
+  std::string shuffle = "shfl.sync.bfly.b32 %r10, %r0, 1, 31, -1;";
+  std::string barrier = "bar.sync 0;";
+  std::string reduction = "bar.red.popc.u32 %r10, 0, %p1;";
+  for (const auto &[low, high] : {std::pair(matrices, matrices),
+                                  {product, product},
+                                  {shuffle, shuffle},
+                                  {matrices, product},
+                                  {shuffle, product},
+                                  {"vote.sync.any.pred %p2, %p1, -1;", shuffle}})
+    EXPECT_EQ(divergence(low, high).kind, FindingKind::DivergentWarp);
+  for (const auto &[low, high] : {std::pair(barrier, barrier),
+                                  {barrier, reduction},
+                                  {barrier, "bar.sync 1;"},
+                                  {"barrier.sync.aligned 2;", barrier},
+                                  {barrier, product}})
+    EXPECT_EQ(divergence(low, high).kind, FindingKind::DivergentBarrier);
+  // PTX lets lanes vote by different instructions of the same kind.
+  std::string vote = "vote.sync.ballot.b32 %r3, %p1, -1;";
+  SmallRun run(smallKernel("setp.ge.u32 %p1, %r0, 16; @%p1 bra high;\n" + vote +
+                           "\nbra end;\nhigh:\n" + vote + "\nend: st.global.u32 [%d1], %r3;"),
+               32);
+  EXPECT_EQ(run.report.messages(), "");
+  EXPECT_EQ(run[0], 0xffff0000u);
+}
+
 TEST(EmuWarp, NamesAShuffleFromALaneThatIsNotThere) {
   SmallRun run(smallKernel("setp.ge.u32 %p1, %r0, 16; @%p1 ret;\n"
                            "shfl.sync.idx.b32 %r3, %r0, 20, 31, 0xffff;\n"
