@@ -1,6 +1,9 @@
 #include "codegen/gpu/ContractTile.h"
 
+#include "codegen/gpu/EntryKey.h"
 #include "codegen/gpu/SharedTile.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 
@@ -11,7 +14,10 @@ constexpr int64_t rowBytes = 128;    ///< of a row of a k-block in shared memory
 
 ContractTile::ContractTile(GpuBuilder &b, kernel::ContractOp op)
     : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
-      out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {}
+      out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {
+  if (op.getBest())
+    best = b.viewOf(op, op.getBest());
+}
 
 //===----------------------------------------------------------------------===//
 // What fits
@@ -35,6 +41,11 @@ bool ContractTile::check() {
   if (!weight.element().isBF16() || !floats || !sum.isF32() ||
       !(out.element().isBF16() || out.element().isF32())) {
     b.fail(op, "expected bf16 weights, bf16 or f32 activations and outputs and f32 sums");
+    return false;
+  }
+  // Four columns a lane, a row of a tile within a warp.
+  if (op.getBest() && (!llvm::isPowerOf2_64(uint64_t(tileRows)) || tileRows > 128)) {
+    b.fail(op, "expected tiles of 16, 32, 64 or 128 rows with best, got " + Twine(tileRows));
     return false;
   }
   stepCount = llvm::divideCeil(kBlocks, blocksOfStage);
@@ -279,6 +290,8 @@ void ContractTile::store(const TileOrigin &tile, ArrayRef<Value> sums) {
     }
   b.barrier();
   storeRows(tile);
+  if (op.getBest())
+    storeBest(tile);
 }
 
 /// Shared memory -> out: 16 bytes at a time where out's rows begin at multiples of that.
@@ -301,6 +314,42 @@ void ContractTile::storeRows(const TileOrigin &tile) {
       Value at = b.add(b.mul(row, outRowBytes()), b.mul(inRow, out.elementBytes()));
       Value values = b.loadAt(b.sharedPointer(tileOut, at), b.vec(out.element(), width), bytes);
       b.storeAt(b.pointer(out, {token, column}), values, bytes);
+    });
+  });
+}
+
+/// Shared memory -> best: neighbouring lanes find the largest of a row of the tile and leave its
+/// key behind the row, from where a thread a row stores it.
+void ContractTile::storeBest(const TileOrigin &tile) {
+  int64_t lanes = tileRows / 4, columns = out.dim(1);
+  int64_t keyAt = tileRows * out.elementBytes();
+  Value firstColumn = b.mul(tile.group, 8);
+  // Whole warps share: a tile has 8 tokens or a multiple, so 32 lanes or a multiple.
+  b.forShare(tileTokens * lanes, [&](Value share) {
+    Value row = b.mul(b.floorDiv(share, lanes), outRowBytes());
+    Value inRow = b.mul(b.mod(share, lanes), 4);
+    Value at = b.add(row, b.mul(inRow, out.elementBytes()));
+    Value values = b.loadAt(b.sharedPointer(tileOut, at), b.vec(out.element(), 4), chunkBytes);
+    Value none = b.integer(b.getI64Type(), 0), largest = none;
+    for (int64_t i = 0; i < 4; ++i) {
+      Value column = b.add(firstColumn, b.add(inRow, i));
+      Value key = entryKey(b, b.extract(values, i), column);
+      if (columns % tileRows != 0)
+        key = b.select(b.less(column, b.index(columns)), key, none);
+      largest = arith::MaxUIOp::create(b, largest, key);
+    }
+    largest = largestKeyOf(b, largest, lanes);
+    b.when(b.equal(b.mod(share, lanes), b.index(0)),
+           [&] { b.storeAt(b.sharedPointer(tileOut, b.add(row, keyAt)), largest, 8); });
+  });
+  b.barrier();
+  b.forShare(tileTokens, [&](Value row) {
+    Value token = b.add(tile.token, row);
+    b.when(b.less(token, tokens), [&] {
+      Value at = b.add(b.mul(row, outRowBytes()), keyAt);
+      Value key = b.loadAt(b.sharedPointer(tileOut, at), b.getI64Type(), 8);
+      Value number = b.floorDiv(tile.group, tileRows / 8);
+      b.storeAt(b.pointer(best, {token, number, b.index(0)}), key, 8);
     });
   });
 }

@@ -65,10 +65,11 @@ private:
   Value place(Value base, Value row, Value chunk);
   void addBlock(Value base, llvm::SmallVector<Value> &sums);
   void storeRows(const TileOrigin &tile);
+  void storeBest(const TileOrigin &tile);
 
   GpuBuilder &b;
   kernel::ContractOp op;
-  View act, weight, out;
+  View act, weight, out, best;
   int64_t pair; ///< weight rows of an output
   int64_t tileRows = 0, tileTokens = 0, stageCount = 0, blocksOfStage = 0;
   int64_t depth = 0, groups = 0, kBlocks = 0, stepCount = 0;

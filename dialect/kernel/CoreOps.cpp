@@ -319,8 +319,21 @@ LogicalResult ContractOp::verify() {
   // contract_c7
   int64_t segments = gpu ? getGpuTile()->getSegments() : 0;
   int64_t tile = gpu ? getGpuTile()->getRows() * getGpuTile()->getTokens() : 0;
-  return verifyWorkspace(*this, getPartials(), getTickets(), segments > 0, {2 * segments, tile},
-                         segments);
+  if (failed(verifyWorkspace(*this, getPartials(), getTickets(), segments > 0, {2 * segments, tile},
+                             segments)))
+    return failure();
+  // contract_c9
+  if (!getBest())
+    return success();
+  auto best = cast<MemRefType>(getBest().getType());
+  int64_t tileRows = gpu ? getGpuTile()->getRows() : 1;
+  int64_t rowTiles = (8 * packed + tileRows - 1) / tileRows;
+  if (!gpu || getPair() || !cast<MemRefType>(getOut().getType()).getElementType().isF32() ||
+      best.getRank() != 3 || best.getShape().drop_front() != ArrayRef<int64_t>{rowTiles, 2} ||
+      !best.getLayout().isIdentity())
+    return emitOpError() << "expected best of [T, " << rowTiles
+                         << ", 2] beside a gpu_tile and out of f32, without pair, got " << best;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -484,6 +497,11 @@ LogicalResult TopKOp::verify() {
                          << getValues().getType();
   if (ids.getRank() != 2 || ids.getDimSize(1) != k)
     return emitOpError() << "expected ids [R, " << k << "], got " << ids;
+  // topk_c3
+  auto best = getBest() ? cast<MemRefType>(getBest().getType()) : MemRefType();
+  if (best && (k != 1 || best.getRank() != 3 || best.isDynamicDim(1) || best.getDimSize(2) != 2 ||
+               !best.getLayout().isIdentity()))
+    return emitOpError() << "expected best of [R, G, 2] and k 1, got " << best << " and k " << k;
   return success();
 }
 

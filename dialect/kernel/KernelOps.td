@@ -390,6 +390,12 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     `sum += float(Σ) · (weight scale · activation scale)`, so a result depends on its row alone here too.
     Scratch on the host, if the codes are i8: `[row_tile, 32·G]` of i16.
 
+    With `best` a block also leaves, of every row of `out`, the largest of the columns that it stored: for
+    row tile i `best[t, i]` is the key of that entry, a number of 64 bits as two words, the lower one
+    first. The lower word is the complement of the column; the upper one orders like the value (its
+    bits, all flipped where the value is negative, else the sign alone; NaN is 0, -0 is 0), so that the
+    largest key is the largest value's, of equal ones the smallest column's.
+
     With `pair`, panels 2j and 2j + 1 hold the rows 16j.. of the gate and of the up projection; the
     epilogue takes both sums and out has half as many columns. Without, it takes one sum. Its types
     are those of the accumulator.
@@ -411,6 +417,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     - (`contract_c8`) `quantised` are [P, G, 16] of f16, [T, G] of f32 and [T, G] of i32 beside a weight
       `P x G x 8 x 16 x 4` or `P x G x 4 x 16 x 4` of i8, K = 32·G; the epilogue is of f32 and there is no
       `gpu_tile`
+    - (`contract_c9`) `best` is [T, ceil(8·G / rows), 2], and only with `gpu_tile`, without `pair` and for
+      `out` of f32
 
     ```mlir
     kernel.contract block %j act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
@@ -422,7 +430,7 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
   }];
   let arguments = (ins Optional<Index>:$block, AnyMemRef:$act, AnyMemRef:$weight,
                        AnyMemRef:$out, Variadic<AnyMemRef>:$quantised, Optional<AnyMemRef>:$partials,
-                       Optional<MemRefOf<[I32]>>:$tickets,
+                       Optional<MemRefOf<[I32]>>:$tickets, Optional<MemRefOf<[I32]>>:$best,
                        Kernel_ExtentAttr:$extent, I64Attr:$panels,
                        I64Attr:$row_tile, UnitAttr:$pair,
                        OptionalAttr<Kernel_MmaAttr>:$gpu_tile);
@@ -438,7 +446,7 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     (`block` $block^)? `act` `(` $act `:` type($act) `)` `weight` `(` $weight `:` type($weight) `)`
     `out` `(` $out `:` type($out) `)` (`quantised` `(` $quantised^ `:` type($quantised) `)`)?
     (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?
-    `extent` $extent `panels` $panels `row_tile` $row_tile (`pair` $pair^)? attr-dict-with-keyword $epilogue
+    (`best` `(` $best^ `:` type($best) `)`)? `extent` $extent `panels` $panels `row_tile` $row_tile (`pair` $pair^)? attr-dict-with-keyword $epilogue
   }];
   let hasVerifier = 1;
 }
@@ -528,22 +536,24 @@ def Kernel_TopKOp : Kernel_Op<"topk", [
     MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
   let summary = "the k largest entries of a row, largest first, ties by the smaller index";
   let description = [{
-    Block j handles row j. NaN counts as the smallest value. Scratch on the host: the k best so far, `[k]`
+    Block j handles row j. NaN counts as the smallest value, -0 as 0. With `best`, as kernel.contract leaves
+    it, the keys of the row's tiles are looked at in place of its entries. Scratch on the host: the k best so far, `[k]`
     in f64 or f32, and their ids, `[k]` in i32.
 
     Constraints:
     - (`topk_c1`) `x` is [R, V] of floats with static V, and 1 ≤ k ≤ V
     - (`topk_c2`) `values` is [R, k] of the element type of `x`, `ids` [R, k]
+    - (`topk_c3`) `best` is [R, G, 2], and only with k = 1
 
     ```mlir
     kernel.topk block %j ins(%x : memref<?x512xf32>)
       outs(%values, %ids : memref<?x4xf32>, memref<?x4xi32>) k 4
     ```
   }];
-  let arguments = (ins Index:$block, AnyMemRef:$x, AnyMemRef:$values, MemRefOf<[I32]>:$ids,
-                       I64Attr:$k);
+  let arguments = (ins Index:$block, AnyMemRef:$x, Optional<MemRefOf<[I32]>>:$best,
+                       AnyMemRef:$values, MemRefOf<[I32]>:$ids, I64Attr:$k);
   let assemblyFormat = [{
-    `block` $block `ins` `(` $x `:` type($x) `)` `outs` `(` $values `,` $ids `:` type($values) `,`
+    `block` $block `ins` `(` $x `:` type($x) `)` (`best` `(` $best^ `:` type($best) `)`)? `outs` `(` $values `,` $ids `:` type($values) `,`
     type($ids) `)` `k` $k attr-dict
   }];
   let hasVerifier = 1;

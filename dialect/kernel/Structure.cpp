@@ -34,6 +34,8 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
         all(contract.getQuantised(), Access::Read);
         use(contract.getOut(), Access::Write);
         shared(contract.getPartials(), contract.getTickets());
+        if (contract.getBest())
+          use(contract.getBest(), Access::Write);
       })
       .Case([&](AttentionOp attention) {
         if (attention.getKCache())
@@ -47,6 +49,8 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
       })
       .Case([&](TopKOp topk) {
         use(topk.getX(), Access::Read);
+        if (topk.getBest())
+          use(topk.getBest(), Access::Read);
         all({topk.getValues(), topk.getIds()}, Access::Write);
       });
 }

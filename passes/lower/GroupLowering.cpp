@@ -133,9 +133,14 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     partials = assembler.argument(memory.workspace(loc, sums), kernel::Access::ReadWrite);
     tickets = assembler.argument(memory.tickets(segments), kernel::Access::ReadWrite);
   }
+  Value best;
+  if (tile)
+    if (Value memory =
+            bestOf(contraction, llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())))
+      best = assembler.argument(memory, kernel::Access::Write);
   auto op =
       kernel::ContractOp::create(b, loc, block, act, weightArg, out, quantised, partials, tickets,
-                                 kernel::ExtentAttr::get(b.getContext(), extent),
+                                 best, kernel::ExtentAttr::get(b.getContext(), extent),
                                  b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
                                  b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
                                  activation ? b.getUnitAttr() : UnitAttr(), tile);
@@ -182,6 +187,22 @@ Value GroupLowering::matrixOf(Value tensor) {
   if (source.getType() != wanted)
     source = program::ViewOp::create(memory.builder, group.getLoc(), wanted, source, 0);
   return source;
+}
+
+Value GroupLowering::bestOf(Operation *head, int64_t rowTiles) {
+  if (!isa<ir::LmHeadOp>(head) || !plan.fuseRows || !isYielded(head->getResult(0)))
+    return nullptr;
+  auto yielded = group.getBody().front().getTerminator()->getOperands();
+  Value logits =
+      group.getResult(unsigned(llvm::find(yielded, head->getResult(0)) - yielded.begin()));
+  auto wantsLargest = [](Operation *user) {
+    auto top = dyn_cast<ir::TopKOp>(user);
+    return top && top.getK() == 1;
+  };
+  if (!numerics.getLogits().isF32() || !llvm::any_of(logits.getUsers(), wantsLargest))
+    return nullptr;
+  auto type = MemRefType::get({ShapedType::kDynamic, rowTiles, 2}, expressions.getI32Type());
+  return memory.best[logits] = memory.buffer(head->getLoc(), type, extentOf(head->getOperand(0)));
 }
 
 llvm::SmallPtrSet<Operation *, 8> GroupLowering::queryNodes(ir::GqaOp gqa) {
@@ -336,15 +357,24 @@ MemRefType GroupLowering::storageType(Value result) {
   return MemRefType::get(type.getShape(), element);
 }
 
+/// The name of the step's output that a value is; none if it is not returned.
+static StringRef outputName(Value value) {
+  for (OpOperand &use : value.getUses())
+    if (isa<func::ReturnOp>(use.getOwner())) {
+      auto function = use.getOwner()->getParentOfType<func::FuncOp>();
+      auto name = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), "gemma.output");
+      return name ? name.getValue() : "logits";
+    }
+  return "";
+}
+
 Value GroupLowering::yieldedMemory(Value result, kernel::Extent extent) {
   auto yielded = group.getBody().front().getTerminator()->getOperands();
   unsigned index = llvm::find(yielded, result) - yielded.begin();
   Value outer = group.getResult(index);
   VariantMemory::Tensor &tensor = memory.tensors[outer];
   if (!tensor.memory) {
-    bool returned =
-        llvm::any_of(outer.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
-    tensor = {memory.buffer(result.getLoc(), storageType(result), extent, returned ? "logits" : ""),
+    tensor = {memory.buffer(result.getLoc(), storageType(result), extent, outputName(outer)),
               extent};
   }
   return tensor.memory;

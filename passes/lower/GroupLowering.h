@@ -38,6 +38,8 @@ public:
     kernel::Extent extent;
   };
   llvm::DenseMap<mlir::Value, Tensor> tensors;
+  /// Keys of the largest entries of logits (kernel.contract's `best`), by the group's result.
+  llvm::DenseMap<mlir::Value, mlir::Value> best;
 
 private:
   mlir::Value ref(llvm::StringRef symbol, llvm::StringRef lane, mlir::MemRefType type);
@@ -82,6 +84,8 @@ private:
                  int64_t active);
   void lowerAppend(ir::CacheAppendOp op);
   void lowerTopK(ir::TopKOp op);
+  /// Memory for the largest entries of a head's row tiles, if somebody wants the largest of a row.
+  mlir::Value bestOf(mlir::Operation *head, int64_t rowTiles);
 
   bool onHost() const { return plan.family == Family::Host; }
   kernel::Extent extentOf(mlir::Value tensor);

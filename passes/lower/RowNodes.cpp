@@ -234,7 +234,11 @@ void GroupLowering::lowerTopK(ir::TopKOp op) {
   kernel::Extent extent = extentOf(op.getX());
   Value values = assembler.argument(yieldedMemory(op.getValues(), extent), kernel::Access::Write);
   Value ids = assembler.argument(yieldedMemory(op.getIds(), extent), kernel::Access::Write);
-  kernel::TopKOp::create(assembler.builder(), op.getLoc(), block, x.memory, values, ids, op.getK());
+  Value best = memory.best.lookup(op.getX());
+  if (best)
+    best = assembler.argument(best, kernel::Access::Read);
+  kernel::TopKOp::create(assembler.builder(), op.getLoc(), block, x.memory, best, values, ids,
+                         op.getK());
 }
 
 } // namespace gemma::passes

@@ -130,6 +130,11 @@ KernelCost costOf(kernel::RowsOp op, int64_t blocks, const StepSizes &sizes) {
 
 KernelCost costOf(kernel::TopKOp op, const StepSizes &sizes) {
   auto x = cast<MemRefType>(op.getX().getType());
+  if (op.getBest()) { // a key a tile
+    auto keys = cast<MemRefType>(op.getBest().getType());
+    double tiles = double(sizes.logitRows) * double(keys.getDimSize(1));
+    return {8 * tiles, tiles};
+  }
   double elements = double(sizes.logitRows) * double(x.getDimSize(1));
   return {elements * double(elementBytes(op.getX())), elements};
 }

@@ -331,3 +331,32 @@ kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w:
   }
   kernel.return
 }
+
+// -----
+
+// contract_c9: a tile too few
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x17x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x136xf32> {kernel.access = #kernel.access<write>}, %b: memref<?x2x2xi32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected best of [T, 3, 2] beside a gpu_tile and out of f32, without pair, got 'memref<?x2x2xi32>'}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x17x8x64xbf16>)
+    out(%y : memref<?x136xf32>) best(%b : memref<?x2x2xi32>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c9: not for the host
+kernel.func @k(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>}, %w: memref<6x63x16xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<write>}, %b: memref<?x48x2xi32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+1 {{expected best of [T, 48, 2] beside a gpu_tile}}
+  kernel.contract act(%x : memref<?x63xf32>) weight(%w : memref<6x63x16xf32>)
+    out(%y : memref<?x96xf32>) best(%b : memref<?x48x2xi32>) extent <T> panels 1 row_tile 1 {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}

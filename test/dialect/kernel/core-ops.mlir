@@ -138,3 +138,20 @@ kernel.func @quantised(%x: memref<?x63xf32> {kernel.access = #kernel.access<read
   }
   kernel.return
 }
+
+// The largest entry of each tile, and of a row then.
+kernel.func @largest(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xf32> {kernel.access = #kernel.access<readwrite>},
+                     %best: memref<?x2x2xi32> {kernel.access = #kernel.access<readwrite>}, %v: memref<?x1xf32> {kernel.access = #kernel.access<write>}, %i: memref<?x1xi32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (R)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+      out(%y : memref<?x96xf32>) best(%best : memref<?x2x2xi32>) extent <R> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+    kernel.topk block %j ins(%y : memref<?x96xf32>) best(%best : memref<?x2x2xi32>)
+      outs(%v, %i : memref<?x1xf32>, memref<?x1xi32>) k 1
+  }
+  kernel.return
+}

@@ -45,3 +45,15 @@ kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %v: m
   }
   kernel.return
 }
+
+// -----
+
+// topk_c3
+kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %b: memref<?x2x2xi32> {kernel.access = #kernel.access<read>}, %v: memref<?x4xf32> {kernel.access = #kernel.access<write>}, %i: memref<?x4xi32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected best of [R, G, 2] and k 1, got 'memref<?x2x2xi32>' and k 4}}
+    kernel.topk block %j ins(%x : memref<?x8xf32>) best(%b : memref<?x2x2xi32>) outs(%v, %i : memref<?x4xf32>, memref<?x4xi32>) k 4
+  }
+  kernel.return
+}

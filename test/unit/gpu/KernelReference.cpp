@@ -6,6 +6,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
@@ -357,6 +358,29 @@ void KernelReference::evaluate(kernel::ContractOp op, int64_t block) {
       if (!problem.empty())
         return;
     }
+  }
+  if (op.getBest())
+    for (size_t t = 0; t < tokens.size(); ++t)
+      expectBest(op, firstToken + static_cast<int64_t>(t), firstRow,
+                 std::min(firstRow + tileRows, columns));
+}
+
+/// The keys of a token's row tiles, from what the kernel left in `out`.
+void KernelReference::expectBest(kernel::ContractOp op, int64_t token, int64_t begin, int64_t end) {
+  View &out = view(op.getOut()), &best = view(op.getBest());
+  int64_t rows = op.getGpuTile()->getRows();
+  for (int64_t first = begin; first < end; first += rows) {
+    int64_t column = first;
+    auto valueOf = [&](int64_t of) {
+      return float(element(out, out.memory.after, offset(out, {token, of})));
+    };
+    for (int64_t other = first; other < std::min(first + rows, end); ++other)
+      if (valueOf(other) > valueOf(column))
+        column = other;
+    auto bits = std::bit_cast<int32_t>(valueOf(column) + 0.0f);
+    int32_t ordered = bits < 0 ? ~bits : bits ^ INT32_MIN;
+    store(best, {token, first / rows, 0}, {double(~int32_t(column)), 0});
+    store(best, {token, first / rows, 1}, {double(ordered), 0});
   }
 }
 

@@ -90,6 +90,7 @@ private:
   void evaluateBlock(mlir::Block &body, int64_t block);
   void evaluate(kernel::RowsOp op, int64_t block);
   void evaluate(kernel::ContractOp op, int64_t block);
+  void expectBest(kernel::ContractOp op, int64_t token, int64_t begin, int64_t end);
   void evaluate(kernel::AttentionOp op, int64_t block);
   void evaluate(kernel::TopKOp op, int64_t block);
   /// The ops of a body of elementwise ops; the rows that it yields.
