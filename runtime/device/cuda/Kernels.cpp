@@ -197,7 +197,22 @@ Error nothingFits(const Device &device, const std::vector<Source> &sources) {
     names += (names.empty() ? "" : ", ") + quoteForMessage(source.name());
   return badInput(device.title() + ": no code for compute capability " +
                   std::to_string(facts.major) + "." + std::to_string(facts.minor) +
-                  ": the artifact has " + (names.empty() ? "none for CUDA devices" : names));
+                  ": the artifact has " + (names.empty() ? "none for CUDA devices" : names) +
+                  "; with gemma-compile --target ptx-sm_80 it runs on 8.0 and newer");
+}
+
+/// `refused`: what the driver said of each source that fits the device.
+Error nothingTaken(const Device &device, const std::vector<Source> &sources,
+                   const std::string &refused) {
+  int version = device.facts().driverVersion;
+  bool hasPtx = std::ranges::any_of(sources, [](const Source &source) { return source.ptx; });
+  std::string cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return badInput(device.title() + ": expected code that the driver, of CUDA " + cuda +
+                  ", takes, and it takes none that the artifact has for the device:\n" + refused +
+                  "\na driver of a newer CUDA may do" +
+                  (hasPtx ? ""
+                          : ", and so may PTX: gemma-compile --target " +
+                                std::string(sources.front().target) + ",ptx-sm_80"));
 }
 
 } // namespace
@@ -231,7 +246,7 @@ Expected<LoadedKernels> loadKernels(const std::shared_ptr<const Device> &device,
     if (loaded.kernels.size() == needs.size())
       return loaded;
   }
-  return badInput(refused);
+  return nothingTaken(*device, sources, refused);
 }
 
 } // namespace gemma::cuda

@@ -91,21 +91,27 @@ TEST(CudaKernels, TheNewestCodeThatRuns) {
   EXPECT_EQ(all.load(), "PTX for sm_80");
   fake.configure("cc=7.5");
   EXPECT_EQ(all.load(), "cuda:0 (Fake GPU): no code for compute capability 7.5: the artifact has "
-                        "\"PTX for sm_80\", \"sm_80\", \"sm_86\", \"sm_90\"");
+                        "\"PTX for sm_80\", \"sm_80\", \"sm_86\", \"sm_90\"; with gemma-compile "
+                        "--target ptx-sm_80 it runs on 8.0 and newer");
   fake.configure("");
   EXPECT_EQ(Code().load(), "cuda:0 (Fake GPU): no code for compute capability 9.0: the artifact "
-                           "has none for CUDA devices");
+                           "has none for CUDA devices; with gemma-compile --target ptx-sm_80 it "
+                           "runs on 8.0 and newer");
   EXPECT_EQ(fake.live(), 0u);
 }
 
 // Machine code of a newer compiler than the driver knows: PTX may still do.
 TEST(CudaKernels, TheNextCodeWhereTheDriverRefusesOne) {
-  FakeCuda fake("cc=9.0");
+  FakeCuda fake("cc=9.0,driver=12040");
   Code code = Code().add(false, "sm_90",
                          "\x7f"
                          "ELF of some future");
-  EXPECT_EQ(code.load(), "sm_90: kernel k: cuda:0 (Fake GPU): cuModuleLoadDataEx: "
-                         "CUDA_ERROR_INVALID_IMAGE (a text of the fake driver)");
+  EXPECT_EQ(code.load(), "cuda:0 (Fake GPU): expected code that the driver, of CUDA 12.4, takes, "
+                         "and it takes none that the artifact has for the device:\n"
+                         "sm_90: kernel k: cuda:0 (Fake GPU): cuModuleLoadDataEx: "
+                         "CUDA_ERROR_INVALID_IMAGE (a text of the fake driver)\n"
+                         "a driver of a newer CUDA may do, and so may PTX: gemma-compile --target "
+                         "sm_90,ptx-sm_80");
   EXPECT_EQ(code.text("sm_80").load(), "PTX for sm_80");
   // Whatever the driver calls it.
   Code both = Code().machine("sm_90").text("sm_80");
@@ -113,6 +119,12 @@ TEST(CudaKernels, TheNextCodeWhereTheDriverRefusesOne) {
     fake.configure("cc=9.0,fail=cuModuleLoadDataEx:1:" + std::string(result));
     EXPECT_EQ(both.load(), "PTX for sm_80") << result;
   }
+  // PTX of a version that it does not know: only a newer driver helps.
+  fake.configure("cc=9.0,fail=cuModuleLoadDataEx:1:209,fail=cuModuleLoadDataEx:2:222");
+  std::string refused = both.load();
+  EXPECT_PRED2(contains, refused, "\nPTX for sm_80: kernel k: ");
+  EXPECT_PRED2(contains, refused, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
+  EXPECT_TRUE(refused.ends_with("\na driver of a newer CUDA may do")) << refused;
   fake.configure("cc=9.0,fail=cuModuleLoadDataEx:1:2");
   EXPECT_PRED2(contains, both.load(), "CUDA_ERROR_OUT_OF_MEMORY");
   EXPECT_EQ(fake.live(), 0u);
