@@ -2,10 +2,17 @@
 
 #include "runtime/device/cuda/CudaExecutor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 namespace gemma {
+
+/// What is left to the driver of a device's memory: graphs, local memory and modules loaded later
+/// take some that no plan knows. A hundredth, at least 64 MiB.
+static uint64_t driverShare(const cuda::Device &device) {
+  return std::max(uint64_t(64) << 20, device.facts().memoryBytes / 100);
+}
 
 /// Large enough that a copy's start costs nothing beside it.
 static constexpr uint64_t stagingBytes = uint64_t(16) << 20;
@@ -38,12 +45,13 @@ Status CudaModel::checkMemory(uint64_t bytes, const MemoryPlan &plan) const {
   Expected<uint64_t> left = device->freeBytes();
   if (!left)
     return left.status();
-  if (bytes <= *left)
+  uint64_t reserve = driverShare(*device);
+  if (bytes <= *left - std::min(*left, reserve))
     return {};
   return badInput(device->title() + ": not enough memory: expected " + std::to_string(bytes) +
-                  " bytes free, got " + std::to_string(*left) + " of " +
-                  std::to_string(device->facts().memoryBytes) + "; the plan is\n" + plan.text() +
-                  "a smaller --context takes less");
+                  " bytes free and " + std::to_string(reserve) + " more for the driver, got " +
+                  std::to_string(*left) + " of " + std::to_string(device->facts().memoryBytes) +
+                  "; the plan is\n" + plan.text() + "a smaller --context takes less");
 }
 
 Status CudaModel::allocate(uint64_t bytes) {

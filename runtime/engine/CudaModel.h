@@ -23,7 +23,8 @@ public:
   /// "cuda:0 (NVIDIA H200), code for sm_90".
   std::string title() const;
 
-  /// Refuses with the numbers if `bytes` are more than the device has left.
+  /// Refuses with the numbers if `bytes` are more than the device has left beside what the driver
+  /// may still take.
   Status checkMemory(uint64_t bytes, const MemoryPlan &plan) const;
 
   /// Memory for weights and tables; once.

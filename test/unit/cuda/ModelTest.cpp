@@ -222,8 +222,28 @@ TEST_F(CudaModelTest, NotEnoughMemory) {
   ASSERT_FALSE(loaded);
   EXPECT_PRED2(startsWith, loaded.error().message,
                "cuda:0 (Fake GPU): not enough memory: expected ");
-  EXPECT_PRED2(contains, loaded.error().message, "bytes free, got 3000000 of 3000000; the plan is");
+  EXPECT_PRED2(contains, loaded.error().message,
+               " bytes free and 67108864 more for the driver, got 3000000 of 3000000; the plan is");
   EXPECT_PRED2(contains, loaded.error().message, "KV, global layers");
+  EXPECT_EQ(fake.live(), 0u);
+  // The driver's share, 64 MiB, makes the difference; what is there before a context counts.
+  fake.configure("");
+  auto fits = load("cuda:0");
+  ASSERT_TRUE(fits) << fits.error().message;
+  uint64_t needed = fits->model->bytes() + fits->context->plan().contextBytes();
+  fits = badInput("gone");
+  fake.configure("memory=" + std::to_string(needed + (64 << 20) + 4096));
+  EXPECT_TRUE(load("cuda:0"));
+  fake.configure("memory=" + std::to_string(needed + (64 << 20) - 4096));
+  EXPECT_FALSE(load("cuda:0"));
+  // Of a large device it is a hundredth.
+  fake.configure("memory=20000000000");
+  fits = load("cuda:0");
+  ASSERT_TRUE(fits);
+  auto refused = fits->model->checkMemory(19900000000, fits->context->plan());
+  ASSERT_FALSE(refused);
+  EXPECT_PRED2(contains, refused.error().message, " and 200000000 more for the driver");
+  fits = badInput("gone");
   EXPECT_EQ(fake.live(), 0u);
 }
 
