@@ -72,10 +72,16 @@ void Context::layOut() {
     regions.push_back({place, std::move(name)});
     return place;
   };
+  // The page table is last: a step's rows of it are all that is copied of it.
+  inputs.resize(stepInputCount);
+  auto takeInput = [&](StepInput input) {
+    inputs[size_t(input)] = take(4 * uint64_t(stepInputEntries(input, program)),
+                                 "input " + std::string(stepInputName(input)));
+  };
   for (size_t i = 0; i < stepInputCount; ++i)
-    inputs.push_back(take(4 * uint64_t(stepInputEntries(StepInput(i), program)),
-                          "input " + std::string(stepInputName(StepInput(i)))));
-  inputBytes = used;
+    if (StepInput(i) != StepInput::PageTable)
+      takeInput(StepInput(i));
+  takeInput(StepInput::PageTable);
   for (const OutputPlan &output : program.outputs)
     outputs.push_back(take(*outputBytes(output, program.limits), "output " + output.name));
   visibleBytes = used;

@@ -159,7 +159,7 @@ private:
   Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
-  Status runLaunches(const StepResult &step, const std::vector<uint64_t> &grids);
+  Status runLaunches(const StepResult &step, int64_t sequences, const std::vector<uint64_t> &grids);
   std::vector<ByteRange> resultsOf(const StepResult &step) const;
   /// Brings what a launch wrote to the host.
   Status fetchWritten(const Launch &launch);
@@ -183,7 +183,6 @@ private:
   std::vector<Region> regions;
 
   ContextMemory memory;      ///< everything below lies in it: inputs, outputs, the rest
-  uint64_t inputBytes = 0;   ///< from byte 0 on
   uint64_t visibleBytes = 0; ///< inputs and outputs
   ByteRange arena;
   ByteRange tickets; ///< zero between launches
@@ -191,8 +190,8 @@ private:
   ByteRange scratch; ///< of worker 0; the others follow
   uint64_t scratchStride = 0;
   std::vector<ByteRange> outputs;
-  std::vector<ByteRange> inputs;
-  std::vector<ByteRange> lanes; ///< k and v of each cache; of no bytes if not stored
+  std::vector<ByteRange> inputs; ///< from byte 0 on, the page table last
+  std::vector<ByteRange> lanes;  ///< k and v of each cache; of no bytes if not stored
 
   /// Of each variant, of each launch: the addresses of its arguments.
   std::vector<std::vector<std::vector<void *>>> arguments;

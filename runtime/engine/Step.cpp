@@ -158,11 +158,13 @@ std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
   return ranges;
 }
 
-Status Context::runLaunches(const StepResult &step, const std::vector<uint64_t> &grids) {
+Status Context::runLaunches(const StepResult &step, int64_t sequences,
+                            const std::vector<uint64_t> &grids) {
   const std::vector<Launch> &launches = shared->program().variants[step.variant].launches;
   auto sizes =
       reinterpret_cast<const GemmaSizes *>(memory.device + inputs[size_t(StepInput::Sizes)].offset);
-  executor->begin(step.variant, inputBytes);
+  uint64_t tableRows = 4 * uint64_t(sequences * shared->program().pagesPerSequence());
+  executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset + tableRows);
   Status status;
   for (size_t i = 0; i < launches.size() && status; ++i) {
     status = executor->run({size_t(launches[i].kernel), grids[i], arguments[step.variant][i], sizes,
@@ -229,7 +231,7 @@ Expected<StepResult> Context::step(std::span<const StepRow> rows) {
   result.logitRows = sizes.logitRows;
   result.variant = *variant;
   fillInputs(rows, sizes, result);
-  if (Status status = runLaunches(result, grids); !status) {
+  if (Status status = runLaunches(result, sizes.sequences, grids); !status) {
     ticketsAreZero = false; // a launch that did not end may have left some
     undo(rows);
     return status;

@@ -259,6 +259,7 @@ Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, St
   if (!driver.isDevice(to, bytes) || !driver.isPinned(from, bytes))
     return ErrorInvalidValue;
   return driver.submit(stream, [&driver, to, from, bytes] {
+    driver.bytesToDevice += bytes;
     return driver.copy(reinterpret_cast<void *>(to), from, bytes);
   });
 }
@@ -268,6 +269,7 @@ Result cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, StreamHa
   if (!driver.isDevice(from, bytes) || !driver.isPinned(to, bytes))
     return ErrorInvalidValue;
   return driver.submit(stream, [&driver, to, from, bytes] {
+    driver.bytesToHost += bytes;
     return driver.copy(to, reinterpret_cast<const void *>(from), bytes);
   });
 }
@@ -401,6 +403,16 @@ int fakeCudaConfigure(const char *settings) {
 unsigned long long fakeCudaLive() {
   std::lock_guard guard(Driver::get().mutex);
   return Driver::get().live();
+}
+
+/// Bytes that copies brought to the host, and to devices, since the settings.
+unsigned long long fakeCudaBytesToHost() {
+  std::lock_guard guard(Driver::get().mutex);
+  return Driver::get().bytesToHost;
+}
+unsigned long long fakeCudaBytesToDevice() {
+  std::lock_guard guard(Driver::get().mutex);
+  return Driver::get().bytesToDevice;
 }
 
 /// How often an entry point (without _v2) was called since the settings.

@@ -73,6 +73,7 @@ bool Driver::configure(const char *text) {
     return false;
   settings = made;
   calls.clear();
+  bytesToHost = bytesToDevice = 0;
   lost = Success;
   initialised = context.retained != 0;
   return true;

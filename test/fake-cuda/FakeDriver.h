@@ -86,6 +86,7 @@ public:
   bool initialised = false;
   Result lost = Success; ///< the error after which every call fails
   std::map<std::string, unsigned> calls;
+  uint64_t bytesToHost = 0, bytesToDevice = 0; ///< copied by streams since the settings
 
   std::map<DevicePointer, Allocation> memory;
   std::map<void *, Allocation> pinned;

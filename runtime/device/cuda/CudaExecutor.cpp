@@ -113,7 +113,7 @@ Status CudaExecutor::enqueue(std::span<const ByteRange> results) {
 }
 
 CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) const {
-  StepKey key = {variant, launches.size()};
+  StepKey key = {variant, inputBytes, launches.size()};
   for (const Pending &pending : launches) {
     // Launches without blocks are not among them, so the number of a launch does not say its
     // kernel.

@@ -53,8 +53,8 @@ private:
     const GemmaSizes *sizes;
     std::span<const std::string> nodes;
   };
-  /// What tells two steps' work apart: variant, kernel and blocks of each launch, offsets and bytes
-  /// of the results.
+  /// What tells two steps' work apart: variant, bytes of the inputs, kernel and blocks of each
+  /// launch, offsets and bytes of the results.
   using StepKey = std::vector<uint64_t>;
   struct Graph {
     uint64_t steps = 0; ///< that had this key

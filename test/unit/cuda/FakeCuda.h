@@ -33,6 +33,13 @@ public:
   }
   /// Allocations, modules, streams, graphs, contexts that nobody has given back.
   unsigned long long live() const { return entry<unsigned long long()>("fakeCudaLive")(); }
+  /// What copies brought to the host, and to the device, since then.
+  unsigned long long bytesToHost() const {
+    return entry<unsigned long long()>("fakeCudaBytesToHost")();
+  }
+  unsigned long long bytesToDevice() const {
+    return entry<unsigned long long()>("fakeCudaBytesToDevice")();
+  }
   unsigned calls(const char *name) const {
     return entry<unsigned(const char *)>("fakeCudaCalls")(name);
   }

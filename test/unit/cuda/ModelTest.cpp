@@ -174,6 +174,26 @@ TEST_F(CudaModelTest, OneCopyInOneWaitAStep) {
   EXPECT_EQ(count({6, 7}, LogitsWanted::All), (Counts{1, 1, 1}));
 }
 
+// Of the page table, the rows that a step has are copied.
+TEST_F(CudaModelTest, RowsOfThePageTable) {
+  FakeCuda fake;
+  auto loaded = load("cuda:0");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  Context &context = *loaded->context;
+  auto first = context.newSequence(), second = context.newSequence();
+  const Ids token = {5};
+  std::vector<StepRow> rows = {{first->get(), token, LogitsWanted::Last},
+                               {second->get(), token, LogitsWanted::Last}};
+  auto bytes = [&](size_t count) {
+    fake.configure("");
+    auto result = context.step(std::span(rows).first(count));
+    EXPECT_TRUE(result) << result.error().message;
+    return fake.bytesToDevice();
+  };
+  uint64_t one = bytes(1), two = bytes(2);
+  EXPECT_EQ(two - one, uint64_t(context.model().program().pagesPerSequence()) * 4);
+}
+
 // What tests and --nodes-out look at is brought from the device.
 TEST_F(CudaModelTest, NodesAndCaches) {
   FakeCuda fake;
