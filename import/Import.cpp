@@ -132,7 +132,8 @@ private:
 } // namespace
 
 /// @step of the model; its body is made by ModelBuilder.
-static void buildStep(OpBuilder &builder, const ModelConfig &config, ir::NumericsAttr numerics) {
+static void buildStep(OpBuilder &builder, const ModelConfig &config, ir::NumericsAttr numerics,
+                      int64_t top) {
   MLIRContext *context = builder.getContext();
   auto ids = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
   SmallVector<Type> inputs = {ids, ir::BatchType::get(context), ids};
@@ -143,8 +144,20 @@ static void buildStep(OpBuilder &builder, const ModelConfig &config, ir::Numeric
     inputs.push_back(ir::CacheType::get(context, cache));
     results.push_back(inputs.back());
   }
+  if (top) {
+    results.push_back(RankedTensorType::get({ShapedType::kDynamic, top}, numerics.getLogits()));
+    results.push_back(RankedTensorType::get({ShapedType::kDynamic, top}, builder.getI32Type()));
+  }
   auto step = func::FuncOp::create(builder, builder.getUnknownLoc(), "step",
                                    builder.getFunctionType(inputs, results));
+  auto nameOutput = [&](size_t result, StringRef name) {
+    step.setResultAttr(unsigned(result), "gemma.output", builder.getStringAttr(name));
+  };
+  nameOutput(0, "logits");
+  if (top) {
+    nameOutput(results.size() - 2, "top_values");
+    nameOutput(results.size() - 1, "top_ids");
+  }
 
   Block *body = step.addEntryBlock();
   OpBuilder::InsertionGuard guard(builder);
@@ -159,6 +172,10 @@ static void buildStep(OpBuilder &builder, const ModelConfig &config, ir::Numeric
     x = model.decoderLayer(i, x, batch, caches[size_t(i)]); // [T, H]
   SmallVector<Value> outputs = {model.head(x, logitRows)};  // [R, V]
   outputs.append(caches);
+  if (top) {
+    auto [values, ids] = model.top(outputs.front(), top);
+    outputs.append({values, ids});
+  }
   func::ReturnOp::create(builder, builder.getUnknownLoc(), outputs);
 }
 
@@ -182,7 +199,7 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelConfig &confi
   SymbolBuilder symbols(builder, config, numerics);
   symbols.weights();
   symbols.caches();
-  buildStep(builder, config, numerics);
+  buildStep(builder, config, numerics, options.top);
   if (failed(verify(*module)))
     return nullptr;
   return module;

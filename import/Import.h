@@ -18,6 +18,8 @@ struct ImportOptions {
   /// BF16. `codes`: I8 or I16, what contractions with them round their activations to.
   std::optional<ScalarType> matrices{}, table{};
   ScalarType codes = ScalarType::I8;
+  /// How many of the largest logits of a row the step also gives, with their ids; 0: none.
+  int64_t top = 0;
 };
 
 /// The dialects that an imported module uses.
@@ -30,8 +32,9 @@ void registerImportDialects(mlir::DialectRegistry &registry);
 ///   program.weight @embed_tokens, @l0.input_norm, @l0.qkv, ..., @final_norm (, @lm_head if untied)
 ///   program.cache  @c0, @c1, ...           a ring for sliding layers, paged for global ones
 ///   func.func @step(tokens [T], batch, logit_rows [R], cache 0, cache 1, ...)
-///       -> (logits [R, V], cache 0, cache 1, ...)
+///       -> (logits [R, V], cache 0, cache 1, ... (, top_values [R, k], top_ids [R, k]))
 ///
+/// Results that are tensors carry the name of the program's output as `gemma.output`.
 /// Every op's location is its spec key (dialect/gemma/NodeKey.h). The result is verified; null,
 /// with a diagnostic, if `options` or `config` cannot be expressed.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, const ModelConfig &config,

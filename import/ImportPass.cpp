@@ -37,6 +37,7 @@ struct ImportPass : PassWrapper<ImportPass, OperationPass<ModuleOp>> {
         return fail("unknown type '" + name->getValue() + "', expected i8 or i4");
     if (codes == 16)
       options.codes = ScalarType::I16;
+    options.top = top;
     OwningOpRef<ModuleOp> imported = importModel(getContext(), *model, options);
     if (!imported)
       return signalPassFailure();
@@ -56,6 +57,8 @@ struct ImportPass : PassWrapper<ImportPass, OperationPass<ModuleOp>> {
   Option<std::string> embedding{*this, "embedding", llvm::cl::desc("of the token table: i8 or i4")};
   Option<int> codes{*this, "codes", llvm::cl::desc("bits of activations: 8 or 16"),
                     llvm::cl::init(8)};
+  Option<int64_t> top{*this, "top", llvm::cl::desc("largest logits that the step also gives"),
+                      llvm::cl::init(0)};
 };
 
 } // namespace

@@ -79,6 +79,14 @@ Value ModelBuilder::head(Value x, Value logitRows) {
                               builder.getF64FloatAttr(1.0), cap); // [R, V]
 }
 
+std::pair<Value, Value> ModelBuilder::top(Value logits, int64_t k) {
+  auto values = RankedTensorType::get({ShapedType::kDynamic, k}, numerics.getLogits());
+  auto ids = RankedTensorType::get({ShapedType::kDynamic, k}, builder.getI32Type());
+  auto best =
+      ir::TopKOp::create(builder, at("top_k"), values, ids, logits, builder.getI64IntegerAttr(k));
+  return {best.getValues(), best.getIds()}; // [R, k]
+}
+
 //===----------------------------------------------------------------------===//
 // One op each
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,8 @@ public:
   mlir::Value decoderLayer(int64_t index, mlir::Value x, mlir::Value batch, mlir::Value &cache);
   /// [T, H], [R] -> [R, V]
   mlir::Value head(mlir::Value x, mlir::Value logitRows);
+  /// [R, V] -> the k largest of each row and their ids, [R, k] each
+  std::pair<mlir::Value, mlir::Value> top(mlir::Value logits, int64_t k);
 
 private:
   /// [T, H] -> [T, h D], before the output projection.

@@ -127,9 +127,17 @@ Expected<StepTrace> traceStep(ModuleOp module, StringRef function, const StepSch
     auto result = interpreter.step(input.batch, input.tokens, input.logitRows, function);
     if (!result)
       return result.status();
-    for (const reference::NodeValue &output : result->outputs)
-      if (const auto *tensor = std::get_if<reference::Tensor>(&output))
-        trace.outputs.emplace_back(step + "logits", *tensor);
+    for (size_t o = 0; o < result->outputs.size(); ++o) {
+      std::string name = step + (o == 0 ? "logits" : "output " + std::to_string(o));
+      const reference::NodeValue &output = result->outputs[o];
+      if (const auto *tensor = std::get_if<reference::Tensor>(&output)) {
+        trace.outputs.emplace_back(name, *tensor);
+      } else if (const auto *ids = std::get_if<reference::Ids>(&output)) {
+        reference::Tensor numbers({int64_t(ids->size())});
+        std::copy(ids->begin(), ids->end(), numbers.data.begin());
+        trace.outputs.emplace_back(name, std::move(numbers));
+      }
+    }
     sequences.insert(input.batch.sequences.begin(), input.batch.sequences.end());
   }
   // Keys that are not stored are what the readers of the cache make of its values.

@@ -149,13 +149,20 @@ struct KernelPlan {
 
 /// An array that a step gives back.
 struct OutputPlan {
-  std::string name; ///< "logits", or a node's name
+  std::string name; ///< "logits", "top_values" or "top_ids"
   ScalarType type = ScalarType::F32;
   std::vector<int64_t> shape; ///< of one row
   char extent = 'T';          ///< 'T' or 'R': what counts the rows
 
   bool operator==(const OutputPlan &) const = default;
 };
+
+/// The largest logits of each row, the largest first, and their ids; of equal ones the smallest id
+/// comes first, NaN is smaller than every number.
+inline constexpr const char *topValuesName = "top_values", *topIdsName = "top_ids";
+inline bool isTopOutput(const OutputPlan &output) {
+  return output.name == topValuesName || output.name == topIdsName;
+}
 
 /// Limits that the plan was made for.
 struct ProgramLimits {
@@ -191,6 +198,18 @@ struct Program {
 
   /// Entries of one row of the step's page table: the row stride that kernels know.
   int64_t pagesPerSequence() const { return (limits.maxContext + 15) / 16; }
+  /// How many of a row's largest logits a step can give; 0: none.
+  int64_t topCount() const {
+    int64_t values = 0, ids = 0;
+    for (const OutputPlan &output : outputs)
+      if (output.shape.size() == 1 && output.extent == 'R') {
+        if (output.name == topValuesName && isFloat(output.type))
+          values = output.shape.front();
+        if (output.name == topIdsName && output.type == ScalarType::I32)
+          ids = output.shape.front();
+      }
+    return values == ids ? values : 0;
+  }
 
   bool operator==(const Program &) const = default;
 };

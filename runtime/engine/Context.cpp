@@ -170,10 +170,14 @@ Expected<std::unique_ptr<Sequence>> Context::newSequence() {
   return sequence;
 }
 
+bool isWanted(const OutputPlan &output, OutputsWanted wanted) {
+  return wanted == OutputsWanted::All || isTopOutput(output) == (wanted == OutputsWanted::Top);
+}
+
 std::optional<OutputView> Context::output(std::string_view name) const {
   const std::vector<OutputPlan> &plans = shared->program().outputs;
   for (size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].name != name)
+    if (plans[i].name != name || !isWanted(plans[i], last.outputs))
       continue;
     OutputView view;
     view.type = plans[i].type;
@@ -190,6 +194,10 @@ std::optional<OutputView> Context::output(std::string_view name) const {
 void OutputView::copyRow(int64_t row, std::span<double> out) const {
   size_t rowBytes = size_t(rowElements) * byteWidth(type);
   widen(type, {data + size_t(row) * rowBytes, rowBytes}, 0, out);
+}
+
+void OutputView::copyRow(int64_t row, std::span<int32_t> out) const {
+  std::memcpy(out.data(), data + size_t(row * rowElements) * sizeof(int32_t), out.size_bytes());
 }
 
 const std::byte *Context::argumentData(size_t variant, size_t launch, size_t argument) const {

@@ -63,6 +63,17 @@ private:
 /// For which of a row's new tokens a step gives logits.
 enum class LogitsWanted : uint8_t { None, Last, All };
 
+/// Which of the program's outputs the host wants of a step. Only these are brought to it from a
+/// device with memory of its own.
+enum class OutputsWanted : uint8_t {
+  Logits, ///< "logits"
+  Top,    ///< "top_values" and "top_ids": the largest logits of each row and their ids
+  All,
+};
+
+/// Whether an output is among those.
+bool isWanted(const OutputPlan &output, OutputsWanted wanted);
+
 /// A row of a step: new tokens of one sequence.
 struct StepRow {
   Sequence *sequence = nullptr;
@@ -77,8 +88,10 @@ struct OutputView {
   int64_t rowElements = 0;
   const std::byte *data = nullptr; ///< [rows, rowElements]
 
-  /// Row `row`, exactly.
+  /// Row `row` of floats, exactly.
   void copyRow(int64_t row, std::span<double> out) const;
+  /// Row `row` of ids, as many as `out` takes.
+  void copyRow(int64_t row, std::span<int32_t> out) const;
 };
 
 /// What a step did.
@@ -89,6 +102,7 @@ struct StepResult {
   /// The first logit row of each of the step's rows (its own number of rows follows from what it
   /// wanted); meaningless for None.
   std::vector<int64_t> firstLogitRow;
+  OutputsWanted outputs = OutputsWanted::All; ///< what the host can read
 };
 
 /// Told after each launch of a step: the variant and the launch within it.
@@ -120,8 +134,10 @@ public:
   /// Appends each row's tokens to its sequence and computes the outputs. Everything is checked
   /// first: a refused step changes nothing. Refused: no rows, more rows than the batch, a row
   /// without tokens, one sequence in two rows, more than maxChunk tokens or maxLogitRows logit rows
-  /// together, a token id outside the vocabulary, a full context.
-  Expected<StepResult> step(std::span<const StepRow> rows);
+  /// together, a token id outside the vocabulary, a full context, outputs that the program does not
+  /// give.
+  Expected<StepResult> step(std::span<const StepRow> rows,
+                            OutputsWanted wanted = OutputsWanted::Logits);
 
   /// Appends any number of tokens that the context has room for, in steps of at most `chunk` tokens
   /// (0: as many as the program allows). `onLogits` is told after every step that made logits; they
@@ -129,7 +145,8 @@ public:
   Status extend(Sequence &sequence, std::span<const int32_t> tokens, LogitsWanted wanted,
                 const ChunkResult &onLogits, int64_t chunk = 0);
 
-  /// The output of that name from the last step, or nothing if the program has none.
+  /// The output of that name from the last step, or nothing if the program has none or the step was
+  /// not to bring it.
   std::optional<OutputView> output(std::string_view name) const;
 
   /// Has `observer` called after every launch from now on; null: nobody. What the launch wrote into
@@ -156,7 +173,7 @@ private:
   Status allocate();
   void bindArguments();
   void *address(const LaunchArgument &argument) const;
-  Status check(std::span<const StepRow> rows, GemmaSizes &sizes) const;
+  Status check(std::span<const StepRow> rows, OutputsWanted wanted, GemmaSizes &sizes) const;
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
   Status runLaunches(const StepResult &step, int64_t sequences, const std::vector<uint64_t> &grids);

@@ -32,7 +32,18 @@ public:
   Run(Context &context, Sequence &sequence, const GenerationOptions &options,
       const GenerationEvents &events, const std::atomic<bool> *stop)
       : context(context), sequence(sequence), options(options), events(events), stop(stop),
-        sampler(options.sampling), logits(size_t(context.model().program().config.vocab)) {}
+        sampler(options.sampling) {
+    const Program &program = context.model().program();
+    bool allLogits =
+        options.allLogits || options.logprobs || options.tokenLogits || events.onPromptLogits;
+    if (!allLogits && sampler.enough(program.topCount())) {
+      wanted = OutputsWanted::Top;
+      topValues.resize(size_t(program.topCount()));
+      topIds.resize(topValues.size());
+    } else {
+      logits.resize(size_t(program.config.vocab));
+    }
+  }
 
   Expected<Generation> run(std::span<const int32_t> prompt) {
     auto start = Clock::now();
@@ -52,13 +63,23 @@ public:
 private:
   bool interrupted() const { return stop && stop->load(std::memory_order_relaxed); }
 
-  /// Row `row` of the last step's logits into `logits`.
-  Status readLogits(int64_t row) {
+  /// What the next token is chosen from: row `row` of the last step's outputs.
+  Status readRow(int64_t row) {
+    if (wanted == OutputsWanted::Top) {
+      context.output(topValuesName)->copyRow(row, topValues);
+      context.output(topIdsName)->copyRow(row, topIds);
+      return {};
+    }
     std::optional<OutputView> view = context.output("logits");
     if (!view || view->rowElements != int64_t(logits.size()))
       return badInput("the artifact's program gives no logits");
     view->copyRow(row, logits);
     return {};
+  }
+
+  int32_t chooseToken() {
+    return wanted == OutputsWanted::Top ? sampler.sample(topValues, topIds)
+                                        : sampler.sample(logits);
   }
 
   Status prefill(std::span<const int32_t> prompt) {
@@ -88,7 +109,7 @@ private:
                                     : LogitsWanted::None};
       if (events.onStep)
         events.onStep(length);
-      Expected<StepResult> step = context.step({&row, 1});
+      Expected<StepResult> step = context.step({&row, 1}, wanted);
       if (!step)
         return step.status();
       if (Status status = report(*step, begin + length); !status)
@@ -103,12 +124,11 @@ private:
   Status report(const StepResult &step, int64_t end) {
     if (step.logitRows == 0)
       return {};
-    std::optional<OutputView> view = context.output("logits");
-    if (view && events.onPromptLogits)
+    if (std::optional<OutputView> view = context.output("logits"); view && events.onPromptLogits)
       for (int64_t row = 0; row < step.logitRows; ++row)
         if (Status status = events.onPromptLogits(end - step.logitRows + row, *view, row); !status)
           return status;
-    return readLogits(step.logitRows - 1);
+    return readRow(step.logitRows - 1);
   }
 
   bool isEnd(int32_t token) const {
@@ -119,7 +139,7 @@ private:
   Status decode() {
     result.finish = FinishReason::Length;
     while (int64_t(result.tokens.size()) < options.maxTokens) {
-      int32_t token = sampler.sample(logits);
+      int32_t token = chooseToken();
       if (isEnd(token)) {
         result.finish = FinishReason::Stop;
         result.endToken = token;
@@ -145,11 +165,11 @@ private:
 
   Status append(int32_t token) {
     StepRow row{&sequence, {&token, 1}, LogitsWanted::Last};
-    Expected<StepResult> step = context.step({&row, 1});
+    Expected<StepResult> step = context.step({&row, 1}, wanted);
     if (!step)
       return step.status();
     ++result.decodeSteps;
-    return readLogits(0);
+    return readRow(0);
   }
 
   Context &context;
@@ -158,7 +178,10 @@ private:
   const GenerationEvents &events;
   const std::atomic<bool> *stop;
   Sampler sampler;
-  std::vector<double> logits;
+  OutputsWanted wanted = OutputsWanted::Logits;
+  std::vector<double> logits;    ///< of the next token, if they are wanted
+  std::vector<double> topValues; ///< else the largest
+  std::vector<int32_t> topIds;
   Generation result;
 };
 

@@ -15,8 +15,9 @@ namespace gemma {
 struct GenerationOptions {
   int64_t maxTokens = 256;
   bool ignoreEos = false;
-  bool logprobs = false;  ///< compute them
-  bool allLogits = false; ///< give onPromptLogits every position's, not just the last one's
+  bool logprobs = false;    ///< compute them
+  bool tokenLogits = false; ///< give onToken the logits
+  bool allLogits = false;   ///< give onPromptLogits every position's, not just the last one's
   SamplingOptions sampling;
 };
 
@@ -48,7 +49,8 @@ struct GenerationEvents {
   std::function<void(int64_t tokens)> onStep;
   /// The whole prompt has been computed.
   std::function<void()> onPromptEnd;
-  /// A token was chosen from these logits, [vocab].
+  /// A token was chosen; with tokenLogits or logprobs from these logits, [vocab], else none are
+  /// given: where the program gives enough of the largest ones, no others reach the host.
   std::function<Status(int32_t token, std::span<const double> logits)> onToken;
 };
 

@@ -42,13 +42,28 @@ int32_t Sampler::sample(std::span<const double> logits) {
   for (size_t i = 0; i < logits.size(); ++i)
     if (std::isfinite(logits[i]))
       candidates.push_back({logits[i], int32_t(i)});
+  return draw(best, largest);
+}
+
+int32_t Sampler::sample(std::span<const double> largest, std::span<const int32_t> ids) {
+  if (options.greedy() || !std::isfinite(largest[0]))
+    return ids[0];
+  candidates.clear();
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (std::isfinite(largest[i]))
+      candidates.push_back({largest[i], ids[i]});
+  return draw(ids[0], largest[0]);
+}
+
+int32_t Sampler::draw(int32_t best, double largest) {
   auto moreLikely = [](const auto &a, const auto &b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   };
-  if (options.topK > 0 && size_t(options.topK) < candidates.size()) {
-    std::partial_sort(candidates.begin(), candidates.begin() + options.topK, candidates.end(),
-                      moreLikely);
-    candidates.resize(size_t(options.topK));
+  if (options.topK > 0) {
+    size_t keep = std::min(size_t(options.topK), candidates.size());
+    std::partial_sort(candidates.begin(), candidates.begin() + std::ptrdiff_t(keep),
+                      candidates.end(), moreLikely);
+    candidates.resize(keep);
   } else if (options.topP < 1) {
     std::sort(candidates.begin(), candidates.end(), moreLikely);
   }

@@ -33,7 +33,17 @@ public:
   /// A valid index into `logits` (at least one), whatever they hold.
   int32_t sample(std::span<const double> logits);
 
+  /// Whether `count` of the most likely are enough to draw from.
+  bool enough(int64_t count) const {
+    return options.greedy() ? count > 0 : options.topK > 0 && options.topK <= count;
+  }
+  /// The same token from the largest logits alone, the largest first, of equal ones the smallest id
+  /// first, with their ids. There must be enough().
+  int32_t sample(std::span<const double> largest, std::span<const int32_t> ids);
+
 private:
+  /// Of the candidates, `best` being the most likely token and `largest` its logit.
+  int32_t draw(int32_t best, double largest);
   double nextUniform();
 
   SamplingOptions options;

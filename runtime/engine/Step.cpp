@@ -25,8 +25,11 @@ static Error tooMany(const char *what, int64_t most, int64_t got) {
                   ", got " + std::to_string(got));
 }
 
-Status Context::check(std::span<const StepRow> rows, GemmaSizes &sizes) const {
+Status Context::check(std::span<const StepRow> rows, OutputsWanted wanted,
+                      GemmaSizes &sizes) const {
   const Program &program = shared->program();
+  if (wanted == OutputsWanted::Top && program.topCount() == 0)
+    return badInput("the artifact's program gives no top_ids; it was compiled with --top 0");
   const ProgramLimits &limits = program.limits;
   if (rows.empty())
     return badInput("step: expected at least one row, got none");
@@ -143,17 +146,27 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
   rowStarts[rows.size()] = int32_t(t);
 }
 
-/// What the step's outputs take.
+/// Bytes between two results that are copied as one: a copy more costs more than they do.
+static constexpr uint64_t largestGap = 4096;
+
+/// What the step's outputs take, of those that are wanted.
 std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
   std::vector<ByteRange> ranges;
   const std::vector<OutputPlan> &plans = shared->program().outputs;
   for (size_t i = 0; i < plans.size(); ++i) {
+    if (!isWanted(plans[i], step.outputs))
+      continue;
     uint64_t bytes =
         uint64_t(plans[i].extent == 'T' ? step.tokens : step.logitRows) * byteWidth(plans[i].type);
     for (int64_t size : plans[i].shape)
       bytes *= uint64_t(size);
-    if (bytes != 0)
-      ranges.push_back({outputs[i].offset, bytes});
+    if (bytes == 0)
+      continue;
+    uint64_t begin = outputs[i].offset;
+    if (!ranges.empty() && begin - (ranges.back().offset + ranges.back().bytes) <= largestGap)
+      ranges.back().bytes = begin + bytes - ranges.back().offset;
+    else
+      ranges.push_back({begin, bytes});
   }
   return ranges;
 }
@@ -212,9 +225,9 @@ Status Context::poisonMemory() {
   return CachePoison(*this).fillDeadPlaces();
 }
 
-Expected<StepResult> Context::step(std::span<const StepRow> rows) {
+Expected<StepResult> Context::step(std::span<const StepRow> rows, OutputsWanted wanted) {
   GemmaSizes sizes;
-  if (Status status = check(rows, sizes); !status)
+  if (Status status = check(rows, wanted, sizes); !status)
     return status;
   std::vector<uint64_t> grids;
   Expected<size_t> variant = chooseVariant(sizes, grids);
@@ -230,6 +243,7 @@ Expected<StepResult> Context::step(std::span<const StepRow> rows) {
   result.tokens = sizes.tokens;
   result.logitRows = sizes.logitRows;
   result.variant = *variant;
+  result.outputs = wanted;
   fillInputs(rows, sizes, result);
   if (Status status = runLaunches(result, sizes.sequences, grids); !status) {
     ticketsAreZero = false; // a launch that did not end may have left some

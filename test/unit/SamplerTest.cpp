@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 using namespace gemma;
 
@@ -96,6 +98,39 @@ TEST(Sampler, SurvivesAnyLogits) {
       EXPECT_LT(size_t(token), logits.size());
       EXPECT_FALSE(std::isnan(logits[size_t(token)]) && !std::isnan(logits[1]));
     }
+}
+
+// The largest logits, in the order of programs, are as good as all.
+TEST(Sampler, DrawsTheSameFromTheLargestAlone) {
+  std::vector<double> logits;
+  for (int i = 0; i < 200; ++i)
+    logits.push_back(i % 17 == 3 ? nan : i % 13 == 5 ? -inf : std::sin(i * i) * 4);
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+    double x = logits[size_t(a)], y = logits[size_t(b)];
+    if (std::isnan(x) != std::isnan(y))
+      return std::isnan(y);
+    return std::isnan(x) || x == y ? a < b : x > y;
+  });
+  ids.resize(40);
+  std::vector<double> largest;
+  for (int32_t id : ids)
+    largest.push_back(logits[size_t(id)]);
+  for (SamplingOptions options : {SamplingOptions{}, {0.8, 40, 1, 0, 5}, {1.3, 8, 0.7, 0.05, 6}}) {
+    Sampler all(options), few(options);
+    ASSERT_TRUE(few.enough(40));
+    for (int draw = 0; draw < 200; ++draw)
+      ASSERT_EQ(few.sample(largest, ids), all.sample(logits)) << draw;
+  }
+  EXPECT_FALSE(Sampler({1, 0, 1, 0, 0}).enough(40));
+  EXPECT_FALSE(Sampler({1, 41, 1, 0, 0}).enough(40));
+  EXPECT_TRUE(Sampler({1, 40, 1, 0, 0}).enough(40));
+  EXPECT_TRUE(Sampler({}).enough(1));
+  EXPECT_FALSE(Sampler({}).enough(0));
+  // Infinity and no number at all.
+  EXPECT_EQ(Sampler({1, 2, 1, 0, 3}).sample(std::vector{inf, 1.0}, std::vector{7, 9}), 7);
+  EXPECT_EQ(Sampler({1, 2, 1, 0, 3}).sample(std::vector{nan, nan}, std::vector{0, 1}), 0);
 }
 
 } // namespace

@@ -156,6 +156,8 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     return s.error();
   if (Status s = within("--max-chunk", out.maxChunk, 1, 262144); !s)
     return s.error();
+  if (Status s = within("--top", out.top, 0, std::min<int64_t>(config.vocab, 256)); !s)
+    return s.error();
   out.maxChunk = std::max(std::min(out.maxChunk, out.maxContext), out.maxBatch);
   return out;
 }
@@ -224,6 +226,7 @@ Status Compilation::runPhase(Phase phase) {
     import.matrices = options.weightType;
     import.table = options.embeddingType;
     import.codes = options.codeType.value_or(ScalarType::I8);
+    import.top = options.top;
     module = importModel(context, config, import);
     if (!module)
       return failure("import");

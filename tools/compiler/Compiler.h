@@ -29,6 +29,8 @@ struct CompileOptions {
   int64_t maxContext = 0; ///< 0: min(8192, the configuration's)
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;
+  /// How many of a row's largest logits a step also gives, with their ids; 0: none.
+  int64_t top = 1;
   bool fusion = true;
   /// Layers whose keys follow from their values store the values alone; nothing is shared without
   /// fusion, whose programs have every node of the spec.

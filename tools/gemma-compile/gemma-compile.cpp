@@ -335,6 +335,9 @@ std::function<Status()> declare(CLI::App &app) {
   app.add_option("--max-batch", options.maxBatch, "most sequences of a step")
       ->capture_default_str();
   app.add_option("--max-chunk", options.maxChunk, "most tokens of a step")->capture_default_str();
+  app.add_option("--top", options.top,
+                 "how many of a row's largest logits a step can give in place of all; 0: none")
+      ->capture_default_str();
   app.add_option("--fusion", line->fusion, "on, or off: every node its own launch")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();

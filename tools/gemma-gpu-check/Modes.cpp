@@ -220,6 +220,8 @@ Status timeSteps(const CheckOptions &options) {
     return loaded.status();
   Context &context = *loaded->context;
   const Program &program = loaded->model->program();
+  // Decoding reads tokens back, as greedy generation does.
+  OutputsWanted wanted = program.topCount() > 0 ? OutputsWanted::Top : OutputsWanted::Logits;
   // Steps of `rows` sequences with `tokens` new ones each, as many as there is room for.
   auto measure = [&](int64_t rows, int64_t tokens) -> Status {
     std::vector<std::unique_ptr<Sequence>> sequences;
@@ -238,7 +240,7 @@ Status timeSteps(const CheckOptions &options) {
     std::vector<double> micros;
     for (int64_t i = 0; i < most; ++i) {
       auto start = Clock::now();
-      Expected<StepResult> result = context.step(step);
+      Expected<StepResult> result = context.step(step, wanted);
       if (!result)
         return result.status();
       micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
@@ -249,6 +251,7 @@ Status timeSteps(const CheckOptions &options) {
            {"device", loaded->model->isa()},
            {"sequences", rows},
            {"tokens", tokens},
+           {"reads", wanted == OutputsWanted::Top ? "tokens" : "logits"},
            {"steps", micros.size()},
            {"first_us", micros.front()},
            {"median_us", sorted[sorted.size() / 2]},

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/checkpoint/Widen.h"
+#include "runtime/engine/Sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +38,8 @@ public:
     const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       std::optional<Rows> rows = rowsOf(launch.arguments[i]);
-      if (kernel.access[i] == 0 || !rows || rows->rows == 0)
+      // Ids follow from numbers that are compared: checkTop() looks at them.
+      if (kernel.access[i] == 0 || !rows || rows->rows == 0 || !isFloat(rows->type))
         continue;
       rows->data = context.argumentData(variant, index, i);
       Written written;
@@ -98,6 +100,24 @@ private:
   const std::function<void(const Written &)> &took;
 };
 
+/// Refuses a step whose top_ids are not those of its own logits.
+Status checkTop(const Context &context, const std::string &step) {
+  std::optional<OutputView> logits = context.output("logits"), ids = context.output(topIdsName);
+  if (!logits || !ids)
+    return {};
+  std::vector<double> row(size_t(logits->rowElements));
+  for (int64_t r = 0; r < logits->rows; ++r) {
+    int32_t id = -1;
+    ids->copyRow(r, std::span(&id, 1));
+    logits->copyRow(r, row);
+    if (int32_t expected = argmax(row); id != expected)
+      return badInput(step + "row " + std::to_string(r) + " of top_ids: expected " +
+                      std::to_string(expected) + ", where its logits are largest, got " +
+                      std::to_string(id));
+  }
+  return {};
+}
+
 } // namespace
 
 Status runCase(Context &context, const Case &what,
@@ -125,10 +145,14 @@ Status runCase(Context &context, const Case &what,
     observer.prefix = what.name + "/" + std::to_string(s) + "/";
     if (s + 2 >= what.steps.size())
       context.observeLaunches([&](size_t v, size_t l) { observer.afterLaunch(v, l); });
-    Expected<StepResult> result = context.step(rows);
+    bool top = context.model().program().topCount() > 0;
+    Expected<StepResult> result =
+        context.step(rows, top ? OutputsWanted::All : OutputsWanted::Logits);
     context.observeLaunches(nullptr);
     if (!result)
       return result.status();
+    if (Status status = checkTop(context, observer.prefix); !status)
+      return status;
   }
   return {};
 }

@@ -123,7 +123,7 @@ void NodeLog::afterLaunch(size_t variant, size_t launchIndex) {
   const Program &program = context.model().program();
   const Launch &launch = program.variants[variant].launches[launchIndex];
   const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
-  if (launch.nodes.empty())
+  if (launch.nodes.empty() || launch.nodes.back() == "top_k") // no node of the model
     return;
   const std::string &key = launch.nodes.back();
   for (size_t i = 0; i < launch.arguments.size(); ++i) {

@@ -75,6 +75,7 @@ public:
     generation.maxTokens = options.maxTokens;
     generation.ignoreEos = options.ignoreEos;
     generation.logprobs = options.json;
+    generation.tokenLogits = !options.logitsOut.empty();
     generation.allLogits = !options.logitsOut.empty() || !options.nodesOut.empty();
     generation.sampling = *sampling;
     Expected<std::unique_ptr<Sequence>> sequence = session.context->newSequence();
