@@ -107,6 +107,8 @@ for way in graphs:1 stream:0; do
   step "time-${way%:*}" 120 env GEMMA_CUDA_GRAPHS="${way#*:}" bin/gemma-gpu-check time \
     kjv-mini.gemma --weights kjv-mini --device "$device" --steps "$steps"
 done
+step projections 120 bin/gemma-gpu-check projections kjv-mini.gemma --ordinal "${device#cuda:}" \
+  --steps "$steps"
 if command -v compute-sanitizer >/dev/null; then
   step memory-checker 120 bash -c memory_checker
 fi

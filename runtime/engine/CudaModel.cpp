@@ -17,12 +17,8 @@ static uint64_t driverShare(const cuda::Device &device) {
 /// Large enough that a copy's start costs nothing beside it.
 static constexpr uint64_t stagingBytes = uint64_t(16) << 20;
 
-Expected<std::unique_ptr<CudaModel>> CudaModel::open(const Artifact &artifact, int ordinal) {
-  Expected<std::shared_ptr<const cuda::Device>> device = cuda::Device::open(ordinal);
-  if (!device)
-    return device.status();
-  std::unique_ptr<CudaModel> model(new CudaModel);
-  model->device = *device;
+Expected<cuda::LoadedKernels>
+loadArtifactKernels(const Artifact &artifact, const std::shared_ptr<const cuda::Device> &device) {
   std::vector<cuda::KernelImage> images;
   for (const KernelBinary &binary : artifact.objects)
     if (binary.kind == ObjectKind::Cubin || binary.kind == ObjectKind::Ptx)
@@ -32,7 +28,16 @@ Expected<std::unique_ptr<CudaModel>> CudaModel::open(const Artifact &artifact, i
   std::vector<cuda::KernelNeed> needs;
   for (const KernelPlan &kernel : artifact.program.kernels)
     needs.push_back({kernel.name, kernel.threads, kernel.sharedBytes});
-  Expected<cuda::LoadedKernels> loaded = cuda::loadKernels(*device, images, needs);
+  return cuda::loadKernels(device, images, needs);
+}
+
+Expected<std::unique_ptr<CudaModel>> CudaModel::open(const Artifact &artifact, int ordinal) {
+  Expected<std::shared_ptr<const cuda::Device>> device = cuda::Device::open(ordinal);
+  if (!device)
+    return device.status();
+  std::unique_ptr<CudaModel> model(new CudaModel);
+  model->device = *device;
+  Expected<cuda::LoadedKernels> loaded = loadArtifactKernels(artifact, *device);
   if (!loaded)
     return loaded.status();
   model->loaded = std::move(*loaded);

@@ -14,6 +14,10 @@
 
 namespace gemma {
 
+/// The artifact's kernels on a device, in the program's order. Refused: see cuda::loadKernels().
+Expected<cuda::LoadedKernels>
+loadArtifactKernels(const Artifact &artifact, const std::shared_ptr<const cuda::Device> &device);
+
 class CudaModel {
 public:
   /// Opens device `ordinal` and loads the artifact's kernels. Refused: see cuda::Device::open() and

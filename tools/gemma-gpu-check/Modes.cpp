@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/device/cuda/Device.h"
 #include "runtime/support/Json.h"
+#include "tools/gemma-gpu-check/Projections.h"
 #include "tools/gemma-gpu-check/StepLog.h"
 
 #include <algorithm>
@@ -211,6 +212,14 @@ Status checkCases(const CheckOptions &options) {
                     " results differ from the record by more than " +
                     std::to_string(options.bound));
   return {};
+}
+
+Status timeProducts(const CheckOptions &options) {
+  Expected<Artifact> artifact = readArtifact(options.artifact);
+  if (!artifact)
+    return artifact.status();
+  return timeProjections(*artifact, options.ordinal, options.steps,
+                         [](const std::string &line) { std::cout << line << std::endl; });
 }
 
 Status timeSteps(const CheckOptions &options) {

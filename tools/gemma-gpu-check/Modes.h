@@ -27,6 +27,8 @@ Status recordCases(const CheckOptions &options);
 /// Runs the cases with everything that kernels may not read set to NaN, and compares what each
 /// launch wrote with the record. An error of kind BadInput if something differs.
 Status checkCases(const CheckOptions &options);
+/// Times projections one at a time, beside cuBLAS where there is one.
+Status timeProducts(const CheckOptions &options);
 /// Times decoding and prompts.
 Status timeSteps(const CheckOptions &options);
 

@@ -17,7 +17,9 @@ static std::function<Status()> declare(CLI::App &app) {
   CLI::App *record = app.add_subcommand("record", "runs the cases and writes what launches wrote");
   CLI::App *check = app.add_subcommand("check", "runs the cases and compares with a record");
   CLI::App *time = app.add_subcommand("time", "times decoding and prompts");
-  for (CLI::App *mode : {cases, record, check, time})
+  CLI::App *projections = app.add_subcommand(
+      "projections", "times projections one at a time, beside cuBLAS if it can be opened");
+  for (CLI::App *mode : {cases, record, check, time, projections})
     mode->add_option("ARTIFACT", options->artifact, "what gemma-compile wrote, for CUDA devices")
         ->required();
   for (CLI::App *mode : {record, check})
@@ -34,16 +36,22 @@ static std::function<Status()> declare(CLI::App &app) {
                    "most rms error of a launch, as a share of its values' rms")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  time->add_option("--steps", options->steps, "that are timed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  for (CLI::App *mode : {time, projections})
+    mode->add_option("--steps", options->steps, "that are timed")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+  projections->add_option("--ordinal", options->ordinal, "the device's number (default: 0)")
+      ->check(CLI::NonNegativeNumber);
   app.footer("Prints JSON objects, one a line, each as soon as it is known.\n"
+             "GEMMA_LIBCUBLAS names a cuBLAS in place of the system's.\n"
              "Exit codes: 0 ok, 1 bad input or a difference, 2 usage, 3 internal.");
   return [=]() -> Status {
     if (facts->parsed())
       return printFacts(*options);
     if (cases->parsed())
       return printCases(*options);
+    if (projections->parsed())
+      return timeProducts(*options);
     if (record->parsed())
       return recordCases(*options);
     return check->parsed() ? checkCases(*options) : timeSteps(*options);

@@ -86,6 +86,9 @@ public:
   std::string title() const;
   const Api &api() const { return library->api(); }
 
+  /// Makes this device's context the calling thread's, for libraries that work in that.
+  Status makeCurrent() const { return located(library->call(api().ctxSetCurrent, context)); }
+
   /// Calls an entry point with this device's context current.
   template <typename... Args, typename... Given>
   Status call(const Entry<Args...> &entry, Given... given) const {
