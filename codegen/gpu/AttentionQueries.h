@@ -12,7 +12,7 @@ protected:
   using Value = mlir::Value;
 
   AttentionQueries(GpuBuilder &b, kernel::AttentionOp op)
-      : b(b), op(op), splits(op.getGpuTile() ? op.getGpuTile()->getSplits() : 1),
+      : b(b), op(op), splits(op.getGpuTileAttr() ? op.getGpuTileAttr().getSplits() : 1),
         rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())),
         slots(b.viewOf(op, op.getSlots())), pageTable(b.viewOf(op, op.getPageTable())) {}
 

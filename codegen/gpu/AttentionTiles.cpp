@@ -16,12 +16,13 @@ AttentionTiles::AttentionTiles(GpuBuilder &b, kernel::AttentionOp op)
 }
 
 bool AttentionTiles::check() {
-  if (!op.getGpuTile()) {
+  kernel::FlashAttr tile = op.getGpuTileAttr();
+  if (!tile) {
     b.fail(op, "has no gpu_tile");
     return false;
   }
-  tileKeys = op.getGpuTile()->getKeys();
-  stages = op.getGpuTile()->getStages();
+  tileKeys = tile.getKeys();
+  stages = tile.getStages();
   kvHeads = values.dim(1);
   headDim = values.dim(3);
   group = out.dim(1) / kvHeads;
@@ -120,18 +121,18 @@ void AttentionTiles::loadQueries() {
     Value read = b.less(row, validRows);
     if (Value inside = inHead(lane))
       read = b.both(read, inside);
-    Value zero = b.constant(b.vec(b.getBF16Type(), width), 0.0);
-    Value loaded =
-        b.choose(read, zero, [&] {
-           auto [token, head] = queryOf(row);
-           head = b.add(head, b.mul(split, out.dim(1))); // this split's copy
-           Value part =
-               b.loadVector(q, {token, head, lane}, width, b.getF32Type(), q.alignment(width));
-           if (computedKeys)
-             part = arith::MulFOp::create(b, part, computedKeys->weightOfQuery(lane, width));
-           return SmallVector<Value>{b.round(part, b.getBF16Type())};
-         }).front();
-    b.storeAt(queryTile.lanesPointer(b, row, lane, width), loaded, 2 * width);
+    Value zero = b.constant(b.vec(b.getF32Type(), width), 0.0);
+    Value loaded = b.choose(read, zero, [&] {
+                      auto [token, head] = queryOf(row);
+                      head = b.add(head, b.mul(split, out.dim(1))); // this split's copy
+                      return SmallVector<Value>{b.loadVector(q, {token, head, lane}, width,
+                                                             b.getF32Type(), q.alignment(width))};
+                    }).front();
+    // Warps go through the loop as one: there are a multiple of 32 pieces.
+    if (computedKeys)
+      loaded = arith::MulFOp::create(b, loaded, computedKeys->weightOfQuery(lane, width));
+    b.storeAt(queryTile.lanesPointer(b, row, lane, width), b.round(loaded, b.getBF16Type()),
+              2 * width);
   });
 }
 

@@ -136,6 +136,24 @@ public:
   Value widen(Value value, Type compute);
   Value round(Value value, Type element);
 
+  //===--- eight f32 a lane, side by side (OctetAccess.cpp) ---===//
+  // They are two accesses of 16 bytes. Where each lane moved its own halves, an access would touch
+  // every sector of global memory for half of it, and the same banks of shared memory twice.
+  // Addresses are multiples of 16.
+
+  /// In shared memory: each lane its own halves, in another order every four lanes.
+  Value loadSharedOctet(Value pointer);
+  void storeSharedOctet(Value pointer, Value octet);
+  /// In global memory: four lanes and the next four (from a multiple of 8 on, their octets side by
+  /// side) each move a half of their own octet and a half of the other's. `load` and `store` move
+  /// halves and may be left out where none of the eight lanes has an octet; `exchangeHalves` makes
+  /// an octet of moved halves and the reverse, by shuffles: all lanes of the warp take part.
+  std::pair<Value, Value> loadHalves(Value pointer, bool constant);
+  void storeHalves(Value pointer, std::pair<Value, Value> halves);
+  std::pair<Value, Value> exchangeHalves(std::pair<Value, Value> halves);
+  Value joinHalves(std::pair<Value, Value> halves);
+  std::pair<Value, Value> splitOctet(Value octet);
+
   //===--- asynchronous copies and matrices ---===//
   /// Copies `size` (4, 8 or 16) bytes to shared memory, of which `bytes` (i32) are read and the
   /// rest zero.
@@ -160,6 +178,10 @@ public:
   llvm::SmallVector<Value> inlineScalars(mlir::Block &block, mlir::ValueRange arguments);
 
 private:
+  /// Whether this lane is one of the second four of eight.
+  Value inUpperFour();
+  Value movedBy(Value pointer, Value bytes);
+
   View reduceSlots; ///< of reduceBlock
 };
 

@@ -96,7 +96,15 @@ Value KeysOfValues::weightOfQuery(Value lane, int64_t count) {
   Value one = b.constant(b.vec(b.getF32Type(), count), 1.0);
   if (lanes.all)
     return one;
-  Value w = b.loadVector(weight, lane, count, b.getF32Type(), weight.alignment(count));
+  Value w;
+  if (count == 8 && dim % 64 == 0 && weight.element().isF32()) {
+    Value from = b.pointer(weight, lane);
+    w = b.joinHalves(b.exchangeHalves(b.loadHalves(from, weight.constant)));
+  } else {
+    // Lanes beyond the head are zero, whatever they are multiplied with.
+    Value inHead = dim % 16 == 0 ? lane : b.minimum(lane, b.index(dim - count));
+    w = b.loadVector(weight, inHead, count, b.getF32Type(), weight.alignment(count));
+  }
   // count divides 8 and the parts are multiples of 16: all of them are computed, or none.
   Value inSecond = b.notLess(lane, b.index(lanes.half));
   Value ofHalf = b.select(inSecond, b.add(lane, -lanes.half), lane);

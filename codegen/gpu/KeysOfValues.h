@@ -20,7 +20,7 @@ public:
   void emit(const SharedTile &values, mlir::Value firstRow, mlir::Value firstPosition);
 
   /// What a query's `width` lanes from `lane` on (f32) are multiplied with: 1 where the key has the
-  /// weight itself.
+  /// weight itself. All lanes of a warp call it together, those of a query side by side.
   mlir::Value weightOfQuery(mlir::Value lane, int64_t width);
 
   SharedTile tile; ///< row = key; columns as `lanes` says

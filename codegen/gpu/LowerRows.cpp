@@ -27,7 +27,12 @@ struct Chunk {
   Value start;
   int64_t shift, lo, hi, width;
   Value inside; ///< whether the thread has this chunk; null: every thread has
-  Chunk shifted(int64_t by) const { return {start, shift + by, lo + by, hi + by, width, inside}; }
+  /// Whether all lanes of a warp come here together, and eight neighbours (from a multiple of 8 on)
+  /// all have a chunk or none has.
+  bool together;
+  Chunk shifted(int64_t by) const {
+    return {start, shift + by, lo + by, hi + by, width, inside, together};
+  }
 };
 
 class RowsLowering {
@@ -162,11 +167,18 @@ private:
     for (const RowAccess &access : accesses)
       if (access.view.elementBytes() == 2)
         width = 8;
-    if (width == 8 && length / width < team)
+    // Beside an attention, whose blocks have registers to spare, lanes with nothing to do cost less
+    // than accesses of half the width.
+    if (width == 8 && length / width < team && !besideAttention())
       width = 4;
     while (length % width != 0)
       width /= 2;
     return width;
+  }
+
+  bool besideAttention() {
+    auto grid = op->getParentOfType<kernel::GridOp>();
+    return !grid.getBody().front().getOps<kernel::AttentionOp>().empty();
   }
 
   /// Calls `body` for this thread's chunks of [lo, hi), with values that it carries from one to the
@@ -182,9 +194,10 @@ private:
       return state;
     }
     Value first = b.add(b.mul(member, width), lo);
+    bool together = (hi - lo) % (32 * width) == 0;
     return b.loop(first, b.index(hi), b.index(step), carried, [&](Value start, ValueRange state) {
       auto saved = cache;
-      SmallVector<Value> next = body({start, 0, lo, hi, width, Value()}, state);
+      SmallVector<Value> next = body({start, 0, lo, hi, width, Value(), together}, state);
       cache = saved;
       return next;
     });
@@ -196,7 +209,7 @@ private:
       int64_t step = width * team;
       Value start = b.add(b.mul(member, width), lo + i * step);
       Value inside = lo + (i + 1) * step > hi ? b.less(start, b.index(hi)) : Value();
-      it->second = {start, 0, lo, hi, width, inside};
+      it->second = {start, 0, lo, hi, width, inside, (hi - lo) % (8 * width) == 0};
     }
     return it->second;
   }
@@ -234,12 +247,13 @@ private:
         rows.push_back(yield.getValues()[o]);
       forSegments(op, rows, [&](int64_t lo, int64_t hi) {
         forChunks(lo, hi, {}, [&](Chunk chunk, ValueRange) {
-          SmallVector<Value> computed;
-          for (Value row : rows)
-            computed.push_back(evaluate(row, chunk));
+          SmallVector<Store> computed;
+          for (auto [o, row] : llvm::zip_equal(outputs, rows))
+            computed.push_back(
+                prepareStore(accesses[numInputs() + o], chunk, evaluate(row, chunk)));
           auto store = [&] {
-            for (auto [o, vector] : llvm::zip_equal(outputs, computed))
-              storeRow(accesses[numInputs() + o], chunk, vector);
+            for (auto [o, prepared] : llvm::zip_equal(outputs, computed))
+              storeRow(accesses[numInputs() + o], chunk, prepared);
           };
           if (chunk.inside)
             b.when(chunk.inside, store);
@@ -299,10 +313,35 @@ private:
     return result;
   }
 
+  /// Whether the chunk is eight f32 side by side.
+  bool isOctet(const RowAccess &access, const Chunk &chunk) {
+    return chunk.width == 8 && access.view.element().isF32() &&
+           access.stride(chunk.width, chunk.lo) == 1 && alignment(access, chunk) == 16;
+  }
+
+  bool movesHalves(const RowAccess &access, const Chunk &chunk) {
+    return chunk.together && !access.view.shared() && isOctet(access, chunk);
+  }
+
+  Value loadHalves(const RowAccess &access, const Chunk &chunk) {
+    auto load = [&] {
+      Value from = b.pointer(access.view, indices(access, b.add(chunk.start, chunk.shift)));
+      auto [first, second] = b.loadHalves(from, access.view.constant);
+      return SmallVector<Value>{first, second};
+    };
+    SmallVector<Value> none(2, b.constant(b.vec(b.getF32Type(), 4), 0.0));
+    SmallVector<Value> halves = chunk.inside ? b.choose(chunk.inside, none, load) : load();
+    return b.joinHalves(b.exchangeHalves({halves[0], halves[1]}));
+  }
+
   Value loadRow(const RowAccess &access, Chunk chunk, Type compute) {
+    if (compute.isF32() && movesHalves(access, chunk))
+      return loadHalves(access, chunk);
     auto load = [&]() -> Value {
       Value first = b.add(chunk.start, chunk.shift);
       std::optional<int64_t> stride = access.stride(chunk.width, chunk.lo);
+      if (compute.isF32() && access.view.shared() && isOctet(access, chunk))
+        return b.loadSharedOctet(b.pointer(access.view, indices(access, first)));
       if (stride == 1)
         return b.loadVector(access.view, indices(access, first), chunk.width, compute,
                             alignment(access, chunk));
@@ -321,7 +360,25 @@ private:
         .front();
   }
 
-  void storeRow(const RowAccess &access, Chunk chunk, Value vector) {
+  /// What of a store all lanes of a warp do together.
+  struct Store {
+    Value vector;
+    std::pair<Value, Value> halves; ///< exchanged, where these are moved
+  };
+
+  Store prepareStore(const RowAccess &access, Chunk chunk, Value vector) {
+    if (!movesHalves(access, chunk))
+      return {vector, {}};
+    return {vector, b.exchangeHalves(b.splitOctet(b.round(vector, b.getF32Type())))};
+  }
+
+  void storeRow(const RowAccess &access, Chunk chunk, const Store &store) {
+    Value vector = store.vector;
+    if (store.halves.first)
+      return b.storeHalves(b.pointer(access.view, indices(access, chunk.start)), store.halves);
+    if (access.view.shared() && isOctet(access, chunk))
+      return b.storeSharedOctet(b.pointer(access.view, indices(access, chunk.start)),
+                                b.round(vector, b.getF32Type()));
     if (access.stride(chunk.width, chunk.lo) == 1)
       return b.storeVector(access.view, indices(access, chunk.start), vector,
                            alignment(access, chunk));

@@ -3,15 +3,19 @@
 // RUN: gemma-opt %s --gemma-emit-ptx=chip=sm_90 -o /dev/null | FileCheck %s --check-prefix=SM90
 // SM90: .target sm_90
 
-// A row of the block: one chunk of 8 elements a thread, two reductions of shuffles and one through
-// shared memory between them; the weight is read as data that nobody changes.
+// A row of the block: one chunk of 8 elements a thread, of f32 in halves that lanes exchange so that
+// each access covers whole sectors; two reductions of shuffles and one through shared memory between
+// them; the weight is read as data that nobody changes.
 
 // CHECK-LABEL: gpu.module @norm
 // CHECK: llvm.mlir.global external @gemma_shared() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
 // CHECK: gpu.func @norm(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>) kernel
 // CHECK-SAME: known_block_size = array<i32: 128, 1, 1>
 // CHECK: scf.if
-// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<8xf32>
+// CHECK: llvm.load %[[start:.*]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK: %[[next:.*]] = llvm.getelementptr %[[start]][128] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
+// CHECK: llvm.load %[[next]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK-COUNT-4: nvvm.shfl.sync bfly {{.*}}, %c4_i32
 // CHECK: nvvm.shfl.sync bfly
 // CHECK: gpu.barrier
 // CHECK: llvm.call_intrinsic "llvm.sqrt.f32"
