@@ -29,7 +29,13 @@ void AttentionSplits::findRun(Value &firstTile) {
     return;
   Value tiles = b.sub(endTile, firstTile);
   Value run = b.maximum(b.ceilDiv(tiles, splits), b.index(op.getGpuTile()->getRun()));
-  parts = arith::DivUIOp::create(b, b.sub(b.add(tiles, run), b.index(1)), run);
+  // No part has less than one tile, whatever a block without queries computes with.
+  auto divideUp = [&](Value a, Value by) -> Value {
+    return arith::DivUIOp::create(b, b.sub(b.add(a, by), b.index(1)), by);
+  };
+  parts = b.maximum(divideUp(tiles, run), b.index(1));
+  // As many parts, of nearly equal length.
+  run = divideUp(tiles, parts);
   // The last split has the newest key, however few have any.
   number = b.sub(b.add(split, parts), b.index(splits));
   Value begin = b.add(firstTile, arith::MulIOp::create(b, number, run));
@@ -41,11 +47,12 @@ Value AttentionSplits::part(Value number, Value row, Value column) {
   return b.pointer(partials, {sequence, kvHead, number, row, column});
 }
 
-void AttentionSplits::leavePair(Value row, Value column, Value two) {
+void AttentionSplits::leave(Value row, Value column, Value sums) {
   Value write = b.less(row, validRows);
   if (headDim % 16 != 0) // lanes of padding
     write = b.both(write, b.less(column, b.index(headDim)));
-  b.when(write, [&] { b.storeAt(part(number, row, column), two, 8); });
+  int64_t bytes = 4 * cast<VectorType>(sums.getType()).getDimSize(0);
+  b.when(write, [&] { b.storeAt(part(number, row, column), sums, bytes); });
 }
 
 void AttentionSplits::combine(Value maximum, Value sum) {

@@ -18,9 +18,9 @@ protected:
   void findRun(Value &firstTile);
   /// Whether another block has a part of this sequence's keys.
   Value isShared() { return b.less(b.index(1), parts); }
-  /// Leaves two neighbouring columns of a row, not yet divided by the row's sum, for the last
-  /// block.
-  void leavePair(Value row, Value column, Value two);
+  /// Leaves two or four neighbouring columns of a row, not yet divided by the row's sum, for the
+  /// last block.
+  void leave(Value row, Value column, Value sums);
   /// Leaves the rows' maxima and sums; then the last block stores the outputs. All threads take
   /// part.
   void combine(Value maximum, Value sum);

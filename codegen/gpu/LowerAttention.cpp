@@ -26,23 +26,29 @@
 using namespace mlir;
 
 namespace gemma::codegen::cuda {
-namespace {
 
 class AttentionLowering : AttentionSplits {
 public:
   AttentionLowering(GpuBuilder &b, kernel::AttentionOp op) : AttentionSplits(b, op) {}
 
-  void run() {
+  Value findWork() {
     if (!check())
-      return;
+      return b.truth(false);
+    findQueries(b.values.lookup(op.getBlock()));
+    findKeys();
+    firstTile = b.floorDiv(firstKey, tileKeys);
+    endTile = b.add(b.floorDiv(lastKey, tileKeys), 1);
+    findRun(firstTile);
+    return b.both(b.less(b.index(0), queries), b.less(firstTile, endTile));
+  }
+
+  void emit() {
     assignThreads();
     assignColumns();
     allocate();
     allocateForSplits();
-    if (b.failed)
-      return;
-    findQueries(b.values.lookup(op.getBlock()));
-    b.when(b.less(b.index(0), queries), [&] { emitTile(); });
+    if (!b.failed)
+      emitRun();
   }
 
 private:
@@ -55,30 +61,19 @@ private:
       ++nTiles;
   }
 
-  void emitTile() {
-    findKeys();
-    Value firstTile = b.floorDiv(firstKey, tileKeys);
-    endTile = b.add(b.floorDiv(lastKey, tileKeys), 1);
-    findRun(firstTile);
-    if (splits == 1)
-      emitRun(firstTile);
-    else
-      b.when(b.less(firstTile, endTile), [&] { emitRun(firstTile); });
-  }
-
-  void emitRun(Value firstTile) {
+  void emitRun() {
     for (int64_t s = 0; s < stages; ++s) {
       if (!computedKeys)
         copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/true);
       copyTile(b.add(firstTile, s), b.index(s), /*isKeys=*/false);
     }
     loadQueries();
-    emitLoop(firstTile);
+    emitLoop();
   }
 
   //===--- the loop over tiles of keys ---===//
 
-  void emitLoop(Value firstTile) {
+  void emitLoop() {
     Value warpColumns = b.mul(b.warp, nTiles * 8);
     findRow();
 
@@ -120,8 +115,7 @@ private:
       return;
     }
     b.when(isShared(), [&] {
-      forPairs(warpColumns, state,
-               [&](Value row, Value column, Value two) { leavePair(row, column, two); });
+      leaveSums(warpColumns, state);
       combine(maximum, sum);
     });
     b.when(b.negate(isShared()), [&] { storeOutputs(sum, warpColumns, state); });
@@ -318,12 +312,53 @@ private:
       all();
   }
 
+  /// Leaves the sums for the last block: 16 bytes a lane where two neighbouring lanes can exchange
+  /// pairs, one of them for each of two pieces of 8 columns.
+  void leaveSums(Value warpColumns, ArrayRef<Value> sums) {
+    if (nTiles % 2 != 0 || headDim % 4 != 0) {
+      forPairs(warpColumns, sums,
+               [&](Value row, Value column, Value two) { leave(row, column, two); });
+      return;
+    }
+    auto all = [&] {
+      Value odd = b.equal(b.mod(b.lane, 2), b.index(1));
+      Value laneRow = b.floorDiv(b.lane, 4);
+      // Of the second piece in odd lanes; the two lanes' columns begin at the even lane's.
+      Value laneColumn = b.add(warpColumns, b.mul(b.floorDiv(b.mod(b.lane, 4), 2), 4));
+      laneColumn = b.select(odd, b.add(laneColumn, 8), laneColumn);
+      int64_t halves = op.getQueryTile() * group <= 8 ? 1 : 2; // the upper 8 rows are padding
+      for (int64_t m = 0; m < mTiles; ++m)
+        for (int64_t n = 0; n < nTiles; n += 2)
+          for (int64_t half = 0; half < halves; ++half) {
+            const Value *even = sums.data() + (m * nTiles + n) * 4 + 2 * half, *next = even + 4;
+            SmallVector<Value> kept, received;
+            for (int64_t i = 0; i < 2; ++i) {
+              kept.push_back(b.select(odd, next[i], even[i]));
+              received.push_back(b.shuffleXor(b.select(odd, even[i], next[i]), 1));
+            }
+            SmallVector<Value> four;
+            for (int64_t i = 0; i < 4; ++i)
+              four.push_back(i < 2 ? b.select(odd, received[i], kept[i])
+                                   : b.select(odd, kept[i - 2], received[i - 2]));
+            leave(b.add(laneRow, 16 * m + 8 * half), b.add(laneColumn, 8 * n),
+                  b.fromElements(four));
+          }
+    };
+    if (Value active = hasColumns())
+      b.when(active, all);
+    else
+      all();
+  }
+
+  Value firstTile;    ///< with a visible key, of this block's run
   int64_t mTiles = 0; ///< pieces of 16 rows
   int64_t nTiles = 0; ///< pieces of 8 columns of the head that a warp has
 };
 
-} // namespace
-
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op) { AttentionLowering(b, op).run(); }
+Attention::Attention(GpuBuilder &b, kernel::AttentionOp op)
+    : lowering(std::make_unique<AttentionLowering>(b, op)) {}
+Attention::~Attention() = default;
+Value Attention::findWork() { return lowering->findWork(); }
+void Attention::emit() { lowering->emit(); }
 
 } // namespace gemma::codegen::cuda

@@ -79,14 +79,15 @@ std::string nodeOf(Operation &op) {
   return names.empty() ? op.getName().getStringRef().str() : llvm::join(names, " + ");
 }
 
-void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &nodes) {
-  StringAttr file = grid->getParentOfType<kernel::FuncOp>().getSymNameAttr();
+/// Where each core op's code is said to come from.
+using CoreOpLines = llvm::DenseMap<Operation *, Location>;
+
+/// Emits the grid's ops; `attention` is that of kernel.attention, whose work has been found.
+void emitOps(GpuBuilder &b, kernel::GridOp grid, const CoreOpLines &lines, Attention *attention) {
   bool afterCoreOp = false;
   for (Operation &op : grid.getBody().front()) {
     if (isCoreOp(op)) {
-      nodes.push_back(nodeOf(op));
-      auto line = FileLineColLoc::get(file, static_cast<unsigned>(nodes.size()), 0);
-      b.setLoc(NameLoc::get(b.getStringAttr(nodes.back()), line));
+      b.setLoc(lines.at(&op));
       // What one op wrote, in shared or global memory, the next one may read.
       if (afterCoreOp)
         b.barrier();
@@ -96,7 +97,7 @@ void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &node
         .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
         .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
         .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
-        .Case([&](kernel::AttentionOp attention) { lowerAttention(b, attention); })
+        .Case([&](kernel::AttentionOp) { attention->emit(); })
         .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })
         .Case<kernel::EndOp>([](auto) {})
         .Default([&](Operation *other) {
@@ -105,6 +106,28 @@ void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &node
     if (b.failed)
       return;
   }
+}
+
+void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &nodes) {
+  StringAttr file = grid->getParentOfType<kernel::FuncOp>().getSymNameAttr();
+  CoreOpLines lines;
+  kernel::AttentionOp attention;
+  for (Operation &op : grid.getBody().front())
+    if (isCoreOp(op)) {
+      nodes.push_back(nodeOf(op));
+      auto line = FileLineColLoc::get(file, static_cast<unsigned>(nodes.size()), 0);
+      lines.try_emplace(&op, NameLoc::get(b.getStringAttr(nodes.back()), line));
+      if (auto found = dyn_cast<kernel::AttentionOp>(op))
+        attention = found;
+    }
+  if (!attention)
+    return emitOps(b, grid, lines, nullptr);
+  // Blocks that share a sequence's keys make the queries too; those without keys need none.
+  b.setLoc(lines.at(attention));
+  Attention lowering(b, attention);
+  Value hasWork = lowering.findWork();
+  if (!b.failed)
+    b.when(hasWork, [&] { emitOps(b, grid, lines, &lowering); });
 }
 
 void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &nodes) {

@@ -20,7 +20,22 @@ mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, mlir:
 
 void lowerRows(GpuBuilder &b, kernel::RowsOp op);
 void lowerContract(GpuBuilder &b, kernel::ContractOp op);
-void lowerAttention(GpuBuilder &b, kernel::AttentionOp op);
 void lowerTopK(GpuBuilder &b, kernel::TopKOp op);
+
+/// kernel.attention in two steps: what makes its queries lies between them, and is left out with
+/// the rest in blocks that have nothing to do.
+class Attention {
+public:
+  Attention(GpuBuilder &b, kernel::AttentionOp op);
+  ~Attention();
+  /// Emits which queries and keys the block has; the condition that it has any, the same in all its
+  /// threads.
+  mlir::Value findWork();
+  /// Emits the rest, where the condition holds.
+  void emit();
+
+private:
+  std::unique_ptr<class AttentionLowering> lowering;
+};
 
 } // namespace gemma::codegen::cuda

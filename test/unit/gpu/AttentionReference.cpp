@@ -13,10 +13,7 @@ void KernelReference::evaluate(kernel::AttentionOp op, int64_t block) {
   int64_t dim = values.type.getDimSize(3), head = block % kvHeads;
   auto queryTile = static_cast<int64_t>(op.getQueryTile());
   int64_t group = view(op.getOut()).type.getDimSize(1) / kvHeads;
-  // Blocks that share the keys: the last split, which there always is, stands for all.
-  int64_t splits = op.getGpuTile() ? op.getGpuTile()->getSplits() : 1;
-  if (block / kvHeads % splits != splits - 1)
-    return;
+  int64_t splits = op.getGpuTileAttr() ? op.getGpuTileAttr().getSplits() : 1;
   int64_t number = block / kvHeads / splits;
 
   // The number-th tile of the step; a surplus block finds none.

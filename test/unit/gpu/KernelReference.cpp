@@ -62,6 +62,10 @@ KernelReference::View KernelReference::viewOf(MemRefType type) {
   return view;
 }
 
+static int64_t splitsOf(kernel::AttentionOp op) {
+  return op.getGpuTileAttr() ? op.getGpuTileAttr().getSplits() : 1;
+}
+
 std::string KernelReference::compare() {
   // What blocks hand to each other is theirs alone.
   kernel->walk([&](Operation *op) {
@@ -73,6 +77,17 @@ std::string KernelReference::compare() {
     if (partials)
       view(partials).workspace = true;
   });
+  // So are the queries that each of the blocks that share a sequence's keys makes for itself.
+  for (auto grid : kernel.getBody().front().getOps<kernel::GridOp>())
+    for (auto attention : grid.getBody().front().getOps<kernel::AttentionOp>())
+      if (int64_t splits = splitsOf(attention); splits > 1)
+        for (auto rows : grid.getBody().front().getOps<kernel::RowsOp>())
+          for (Value output : rows.getOutputs()) {
+            View &memory = view(output);
+            int64_t heads = view(attention.getOut()).type.getDimSize(1);
+            memory.workspace |=
+                memory.type.getRank() == 3 && memory.type.getDimSize(1) == heads * splits;
+          }
   for (Operation &op : kernel.getBody().front())
     if (auto grid = dyn_cast<kernel::GridOp>(op)) {
       int64_t blocks = evaluateExpr(kernel.getGrid().getResult(0), {}, sizes);
@@ -175,6 +190,12 @@ int64_t KernelReference::extent(kernel::Extent extent) const {
 //===--- core ops but attention ---===//
 
 void KernelReference::evaluateBlock(Block &body, int64_t block) {
+  // Of the blocks that share a sequence's keys those without any do nothing. The last split, which
+  // always has some, stands for all.
+  for (auto attention : body.getOps<kernel::AttentionOp>())
+    if (int64_t splits = splitsOf(attention);
+        block / view(attention.getVCache()).type.getDimSize(1) % splits != splits - 1)
+      return;
   for (Operation &op : body) {
     if (!problem.empty())
       return;
