@@ -19,10 +19,10 @@ struct Counters {
   // one instruction by the lanes that executed it together.
   uint64_t globalReadBytes = 0; ///< asked for by threads
   uint64_t globalWriteBytes = 0;
-  uint64_t globalUsefulBytes = 0; ///< distinct bytes a warp instruction, reads and writes
-  uint64_t globalSectors = 0;     ///< distinct 32-byte sectors a warp instruction
-  uint64_t globalWideBytes = 0;   ///< of read and written bytes: by accesses of ≥ 16 bytes a thread
-  uint64_t sharedWavefronts = 0;  ///< passes over the 32 banks of 4 bytes
+  uint64_t globalUsefulBytes = 0;     ///< distinct bytes a warp instruction, reads and writes
+  uint64_t globalSectors = 0;         ///< distinct 32-byte sectors a warp instruction
+  uint64_t globalWideBytes = 0;       ///< of the useful bytes: by accesses of ≥ 16 bytes a thread
+  uint64_t sharedWavefronts = 0;      ///< passes over the 32 banks of 4 bytes
   uint64_t sharedIdealWavefronts = 0; ///< the same without bank conflicts
   /// Bytes that one block had in flight (cp.async issued, not landed) when it came to each wait.
   std::vector<uint64_t> bytesInFlight;
@@ -31,8 +31,7 @@ struct Counters {
     return globalSectors ? double(globalUsefulBytes) / (32.0 * double(globalSectors)) : 1.0;
   }
   double wideFraction() const {
-    uint64_t bytes = globalReadBytes + globalWriteBytes;
-    return bytes ? double(globalWideBytes) / double(bytes) : 1.0;
+    return globalUsefulBytes ? double(globalWideBytes) / double(globalUsefulBytes) : 1.0;
   }
   /// 0: no bank conflicts.
   double wavefrontExcess() const {

@@ -37,11 +37,8 @@ void MemoryCounters::prepare(size_t warps, size_t sites) {
 
 void MemoryCounters::access(uint32_t warp, uint32_t lane, uint32_t live, size_t site, Space space,
                             bool write, uint64_t address, uint32_t bytes) {
-  if (space == Global) {
+  if (space == Global)
     (write ? counters->globalWriteBytes : counters->globalReadBytes) += bytes;
-    if (bytes >= 16)
-      counters->globalWideBytes += bytes;
-  }
   Site &entry = table[warp][site];
   if (!entry.touched) {
     entry.touched = true;
@@ -93,6 +90,8 @@ void MemoryCounters::countGlobal(const Group &group) {
     if (end <= begin)
       continue;
     counters->globalUsefulBytes += end - begin;
+    if (group.bytes >= 16)
+      counters->globalWideBytes += end - begin;
     uint64_t first = std::max(begin / 32, nextSector), last = (end - 1) / 32;
     if (last >= first)
       counters->globalSectors += last - first + 1;
