@@ -37,6 +37,21 @@ if [[ ${GEMMA_SKIP_SETUP:-} == 1 ]]; then
   exit 0
 fi
 
+# The SASS of the GPU kernels is checked where there is something to read it with. NVIDIA's Python wheel has it;
+# without a network, or pip, the tests say that nothing was looked at.
+install_nvdisasm() {
+  local folder=build/nvdisasm
+  { command -v ptxas || [[ -x /usr/local/cuda/bin/ptxas || -x ${GEMMA_PTXAS:-} ]]; } >/dev/null || return 0
+  python3 -c 'import sys; sys.path.insert(0, "test/codegen/gpu"); import sass; sys.exit(not sass.find_nvdisasm())' &&
+    return 0
+  if timeout 120 python3 -m pip install --quiet --disable-pip-version-check --no-input --retries 1 --timeout 10 \
+       --target "$folder" 'nvidia-cuda-nvdisasm>=13,<14' >/dev/null 2>&1; then
+    say "nvdisasm installed in $folder"
+  else
+    say "note: no nvdisasm (python3 -m pip install --target $folder nvidia-cuda-nvdisasm failed): SASS is not checked"
+  fi
+}
+
 distribution=unknown
 if [[ -r /etc/os-release ]]; then
   distribution=$(. /etc/os-release && echo "${ID:-unknown} ${VERSION_ID:-}")
@@ -71,6 +86,7 @@ check_other_distribution() {
 
 if [[ $distribution != "debian 12" ]]; then
   check_other_distribution
+  install_nvdisasm
   exit 0
 fi
 
@@ -79,6 +95,7 @@ installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' $names 2>/dev/nu
             awk '$1 == "ii" {print $2}' || true)
 missing=$(comm -23 <(sort <<<"$names") <(sort -u <<<"$installed") | tr '\n' ' ')
 if [[ -z ${missing// /} ]]; then
+  install_nvdisasm
   exit 0
 fi
 
@@ -105,3 +122,4 @@ trap 'rm -f "$log"' EXIT
   die "apt-get install failed (LLVM 22 comes from bookworm-security: is it among the apt sources?)"
 }
 say "packages installed"
+install_nvdisasm

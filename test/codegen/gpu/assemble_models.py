@@ -3,8 +3,8 @@
 
 Usage: assemble_models.py FOLDER CONFIG CHIP... Writes what it needs into FOLDER. Exit status 1 if a kernel
 does not assemble, has local memory, takes more of a multiprocessor than Inputs/kernel-bounds.json allows,
-or, where there is an nvdisasm, accesses global memory in narrower pieces than it says; without a ptxas
-there is only the note that says so.
+or, where there is an nvdisasm, accesses global memory in narrower pieces than it says, or has its copies, waits
+and products in an order that makes it wrong or slow; without a ptxas there is only the note that says so.
 """
 import json
 import pathlib
@@ -66,6 +66,18 @@ def check_accesses(found, kind, is_small):
     return errors
 
 
+def check_order(text, kind):
+    """Between a wait for copies and the reading of what all threads copied lies a barrier; the loops of kernels that
+    have a ring of stages copy for a later one before the products of this one."""
+    errors = []
+    if sass.unguarded_reads(text):
+        errors.append("LDSM behind a wait for copies without a barrier between")
+    pipelined, late = sass.late_copies(text)
+    if kind.get("pipelined") and (late or not pipelined):
+        errors.append(f"{pipelined} loops with copies, waits and products, {late} of them without overlap")
+    return errors
+
+
 def check_steps(target, shares):
     """Of all bytes that a step moves, by the model of --report; rows of small models are too narrow."""
     for step in target["steps"]:
@@ -83,18 +95,19 @@ def check_target(target, folder, is_small):
         kind = kind_of(kernel)
         errors = check_takes(kernel, kind, chip)
         if nvdisasm:
-            found = sass.accesses(sass.disassemble(nvdisasm, folder / f"{kernel['name']}.{chip}.cubin"))
+            text = sass.disassemble(nvdisasm, folder / f"{kernel['name']}.{chip}.cubin")
+            found = sass.accesses(text)
             if not found:
                 errors.append("no access to global memory was found")
             shares[kernel["name"]] = sass.wide_share(found)
-            errors += check_accesses(found, kind, is_small)
+            errors += check_accesses(found, kind, is_small) + check_order(text, kind)
         failures += [f"{chip} {kernel['name']} ({kernel['instance']}): {error}" for error in errors]
     if failures:
         sys.exit("\n".join(failures))
     if nvdisasm and not is_small:
         check_steps(target, shares)
     print(f"{chip}: {len(target['kernels'])} kernels within their bounds")
-    print(f"{chip}: accesses are wide" if nvdisasm else "note: no nvdisasm, so no access was looked at")
+    print(f"{chip}: accesses are wide, copies early" if nvdisasm else "note: no nvdisasm, so no SASS was looked at")
 
 
 def main(folder, source, *chips):

@@ -1,4 +1,5 @@
-"""What NVIDIA's disassembler says about cubins: local memory, and how wide accesses to global memory are."""
+"""What NVIDIA's disassembler says about cubins: local memory, how wide accesses to global memory are, and in
+which order copies, waits and products come."""
 import os
 import pathlib
 import re
@@ -12,15 +13,18 @@ TRIPS = 16  # of a loop, where instructions are weighted by how often they run
 
 
 def find_nvdisasm():
-    """$GEMMA_NVDISASM, bin/ of the toolkit's folders, PATH, or the one of NVIDIA's Python wheel."""
+    """$GEMMA_NVDISASM, bin/ of the toolkit's folders, PATH, or NVIDIA's Python wheel: of the interpreter or where
+    scripts/setup.sh puts it."""
     roots = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")] + ["/usr/local/cuda"]
     candidates = [os.environ.get("GEMMA_NVDISASM", "")] + [f"{root}/bin/nvdisasm" for root in roots if root]
     candidates.append(shutil.which("nvdisasm") or "")
+    wheels = [pathlib.Path(__file__).resolve().parents[3] / "build" / "nvdisasm" / "nvidia"]
     try:
         import nvidia
-        candidates += [str(p) for folder in nvidia.__path__ for p in pathlib.Path(folder).glob("*/bin/nvdisasm")]
+        wheels += [pathlib.Path(folder) for folder in nvidia.__path__]
     except ImportError:
         pass
+    candidates += [str(path) for wheel in wheels for path in wheel.glob("*/bin/nvdisasm")]
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
@@ -28,17 +32,25 @@ def disassemble(nvdisasm, cubin):
     return subprocess.run([nvdisasm, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
 
 
-def depths(lines):
-    """How many loops each line is in: a branch back to a label makes a loop of what lies between."""
+def loops(lines):
+    """(first, last) line of every loop: a branch back to a label makes one of what lies between."""
     labels = {match.group(1): i for i, line in enumerate(lines) if (match := LABEL.match(line))}
-    depth = [0] * len(lines)
+    found = []
     for i, line in enumerate(lines):
         match = BRANCH.search(line)
         first = labels.get(match.group(1), i) if match else i
         # The branch to itself behind EXIT is padding.
         if first < i - 1:
-            for j in range(first, i + 1):
-                depth[j] += 1
+            found.append((first, i))
+    return found
+
+
+def depths(lines):
+    """How many loops each line is in."""
+    depth = [0] * len(lines)
+    for first, last in loops(lines):
+        for i in range(first, last + 1):
+            depth[i] += 1
     return depth
 
 
@@ -72,3 +84,48 @@ def wide_share(found):
         total += size * times
         wide += size * times if size == 16 else 0
     return wide / total if total else 1.0
+
+
+OPERATION = re.compile(r"/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(DEPBAR|LDGDEPBAR|BAR|LDSM|HMMA|LDGSTS)\b")
+
+
+def operations(text):
+    """(line, opcode) of waits, barriers, copies and what tensor cores do, in the order of the code."""
+    return [(i, match.group(1)) for i, line in enumerate(text.splitlines()) if (match := OPERATION.search(line))]
+
+
+def unguarded_reads(text):
+    """Lines of LDSM that follow a wait for copies without a barrier between: other threads' copies are read too."""
+    wrong, waited = [], False
+    for line, opcode in operations(text):
+        if opcode == "DEPBAR":
+            waited = True
+        elif opcode == "BAR":
+            waited = False
+        elif opcode == "LDSM" and waited:
+            wrong.append(line)
+            waited = False
+    return wrong
+
+
+def late_copies(text):
+    """(pipelined loops, those of them without overlap).
+
+    A loop with copies, waits and products is pipelined. It overlaps if a product comes between a copy and the next
+    wait: the copy is for a later stage, and on its way while the tensor cores are busy.
+    """
+    found = operations(text)
+    pipelined = late = 0
+    for first, last in loops(text.splitlines()):
+        inside = [opcode for line, opcode in found if first <= line <= last]
+        if not {"HMMA", "DEPBAR", "LDGSTS"} <= set(inside):
+            continue
+        pipelined += 1
+        on_its_way = overlaps = False
+        for opcode in inside:
+            if opcode in ("LDGSTS", "DEPBAR"):
+                on_its_way = opcode == "LDGSTS"
+            elif opcode == "HMMA":
+                overlaps |= on_its_way
+        late += not overlaps
+    return pipelined, late
