@@ -28,7 +28,8 @@ ARROWS = {
     "tools": ["mlir", "tools", "runtime", "dialect", "import", "reference", "passes", "codegen"],
     "tools/driver": ["tools/driver", "runtime"],
     "tools/gemma-gpu-check": ["tools/gemma-gpu-check", "tools/driver", "runtime"],
-    "tools/gemma-run": ["tools/gemma-run", "tools/driver", "runtime"],
+    "tools/gemma-run": ["tools/gemma-run", "tools/driver", "tools/measure", "runtime"],
+    "tools/measure": ["tools/measure", "runtime"],
     "tools/gemma-tokenize": ["tools/gemma-tokenize", "tools/driver", "runtime"],
 }
 

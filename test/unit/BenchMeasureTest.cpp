@@ -1,7 +1,7 @@
 // Series of rounds and budgets of gemma-bench.
 #include "tools/gemma-bench/Budget.h"
-#include "tools/gemma-bench/Limits.h"
-#include "tools/gemma-bench/Measure.h"
+#include "tools/measure/Limits.h"
+#include "tools/measure/Measure.h"
 
 #include "gtest/gtest.h"
 

@@ -1,5 +1,5 @@
 // The costs that gemma-bench derives from a program, against those of the published pages.
-#include "tools/gemma-bench/LaunchCost.h"
+#include "tools/measure/LaunchCost.h"
 
 #include "import/Import.h"
 #include "tools/compiler/Compiler.h"
@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 using namespace gemma;
-using namespace gemma::bench;
+using namespace gemma::measure;
 
 namespace {
 

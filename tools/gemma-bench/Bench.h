@@ -3,7 +3,7 @@
 
 #include "runtime/support/Status.h"
 #include "tools/gemma-bench/Budget.h"
-#include "tools/gemma-bench/Measure.h"
+#include "tools/measure/Measure.h"
 
 #include <cstdint>
 #include <functional>

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "runtime/support/Status.h"
-#include "tools/gemma-bench/Measure.h"
+#include "tools/measure/Measure.h"
 
 #include <string>
 #include <vector>
 
 namespace gemma::bench {
+
+using namespace measure;
 
 class BudgetCheck {
 public:

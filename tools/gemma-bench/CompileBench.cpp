@@ -4,7 +4,7 @@
 #include "runtime/engine/Artifact.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/LaunchCost.h"
+#include "tools/measure/LaunchCost.h"
 #include "tools/verify/BundledConfigs.h"
 #include "tools/verify/ModelSource.h"
 

@@ -1,6 +1,6 @@
 // gemma-bench limits: what the machine can do at most.
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/Limits.h"
+#include "tools/measure/Limits.h"
 
 namespace gemma::bench {
 

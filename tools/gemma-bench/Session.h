@@ -3,8 +3,8 @@
 
 #include "runtime/engine/Context.h"
 #include "tools/gemma-bench/Bench.h"
-#include "tools/gemma-bench/LaunchCost.h"
-#include "tools/gemma-bench/Limits.h"
+#include "tools/measure/LaunchCost.h"
+#include "tools/measure/Limits.h"
 
 #include <memory>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "tools/gemma-bench/LaunchCost.h"
+#include "tools/measure/LaunchCost.h"
 
 #include "runtime/abi/ProgramSizes.h"
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 /// The N of "layers[N].rest" and the rest; layer -1 outside of layers.
@@ -213,4 +213,4 @@ int64_t launchesPerLayer(const Variant &variant) {
   return most;
 }
 
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -1,4 +1,4 @@
-#include "tools/gemma-bench/Limits.h"
+#include "tools/measure/Limits.h"
 
 #include "runtime/device/CpuFeatures.h"
 #include "runtime/engine/MemoryPlan.h"
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 /// Bytes of a block of the pool's grid: large enough that handing it out costs nothing.
@@ -137,4 +137,4 @@ void LimitMeter::print() const {
                 limit.flops.median() / 1e9, limit.flops.best() / 1e9);
 }
 
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -9,7 +9,7 @@
 //   exclusiveOr, broadcast, add, multiplyAdd (a * b + c), and store for floats
 #pragma once
 
-#include "tools/gemma-bench/LimitLoops.h"
+#include "tools/measure/LimitLoops.h"
 
 #include <immintrin.h>
 
@@ -17,7 +17,7 @@
 #error "define GEMMA_TARGET first"
 #endif
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 template <typename Register> struct LoopsOf {
@@ -96,4 +96,4 @@ template <typename Register> struct LoopsOf {
 };
 
 } // namespace
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -1,8 +1,8 @@
 // The limit loops for SSE2.
 #define GEMMA_TARGET __attribute__((target("sse2")))
-#include "tools/gemma-bench/LimitLoopsOf.h"
+#include "tools/measure/LimitLoopsOf.h"
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 struct Sse2 {
@@ -33,4 +33,4 @@ struct Sse2 {
 
 const LimitLoops limitLoopsSse2 = LoopsOf<Sse2>::table("SSE2");
 
-} // namespace gemma::bench
+} // namespace gemma::measure

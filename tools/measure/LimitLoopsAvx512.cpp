@@ -1,8 +1,8 @@
 // The limit loops for AVX-512.
 #define GEMMA_TARGET __attribute__((target("avx512f")))
-#include "tools/gemma-bench/LimitLoopsOf.h"
+#include "tools/measure/LimitLoopsOf.h"
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 struct Avx512 {
@@ -33,4 +33,4 @@ struct Avx512 {
 
 const LimitLoops limitLoopsAvx512 = LoopsOf<Avx512>::table("AVX-512");
 
-} // namespace gemma::bench
+} // namespace gemma::measure

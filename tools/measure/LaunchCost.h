@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace gemma::bench {
+namespace gemma::measure {
 
 /// One step: for each row how many tokens its sequence has and how many are new.
 struct StepShape {
@@ -64,4 +64,4 @@ std::string nodesOf(const Launch &launch);
 /// epilogue fused into the next layer's first launch counts there), those after the layers to none.
 int64_t launchesPerLayer(const Variant &variant);
 
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gemma::bench {
+namespace gemma::measure {
 
 using Json = nlohmann::ordered_json;
 
@@ -55,4 +55,4 @@ private:
 extern std::atomic<bool> interrupted;
 void catchInterrupts();
 
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gemma::bench {
+namespace gemma::measure {
 
 struct LimitLoops {
   const char *isa;
@@ -32,4 +32,4 @@ extern const LimitLoops limitLoopsSse2, limitLoopsAvx2, limitLoopsAvx512;
 /// The widest that this processor runs.
 const LimitLoops &bestLimitLoops();
 
-} // namespace gemma::bench
+} // namespace gemma::measure

@@ -4,14 +4,14 @@
 #include "runtime/device/WorkerPool.h"
 #include "runtime/support/Memory.h"
 #include "runtime/support/Status.h"
-#include "tools/gemma-bench/LimitLoops.h"
-#include "tools/gemma-bench/Measure.h"
+#include "tools/measure/LimitLoops.h"
+#include "tools/measure/Measure.h"
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-namespace gemma::bench {
+namespace gemma::measure {
 
 /// The limits of a number of threads, a value a round.
 struct LimitSeries {
@@ -47,4 +47,4 @@ private:
   std::vector<LimitSeries> limits;
 };
 
-} // namespace gemma::bench
+} // namespace gemma::measure

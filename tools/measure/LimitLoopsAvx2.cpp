@@ -1,8 +1,8 @@
 // The limit loops for AVX2 and FMA.
 #define GEMMA_TARGET __attribute__((target("avx2,fma")))
-#include "tools/gemma-bench/LimitLoopsOf.h"
+#include "tools/measure/LimitLoopsOf.h"
 
-namespace gemma::bench {
+namespace gemma::measure {
 namespace {
 
 struct Avx2 {
@@ -33,4 +33,4 @@ struct Avx2 {
 
 const LimitLoops limitLoopsAvx2 = LoopsOf<Avx2>::table("AVX2 and FMA");
 
-} // namespace gemma::bench
+} // namespace gemma::measure

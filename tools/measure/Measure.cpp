@@ -1,11 +1,11 @@
-#include "tools/gemma-bench/Measure.h"
+#include "tools/measure/Measure.h"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <unistd.h>
 
-namespace gemma::bench {
+namespace gemma::measure {
 
 double Series::median() const {
   if (values.empty())
@@ -57,4 +57,4 @@ void catchInterrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-} // namespace gemma::bench
+} // namespace gemma::measure
