@@ -63,6 +63,7 @@ template <typename T> void appendInteger(std::string &out, T value) {
 
 static std::vector<Section> sectionsOf(const Artifact &artifact) {
   std::vector<Section> sections;
+  sections.reserve(artifact.objects.size() + 2);
   for (const KernelBinary &object : artifact.objects)
     sections.push_back({"object:" + object.name, &object.bytes});
   if (artifact.tokenizer)
@@ -148,8 +149,10 @@ static std::string hintPart(const Artifact &artifact) {
                      {"size", file.size},
                      {"headerHash", file.headerHash},
                      {"contentHash", file.contentHash}});
-  std::string text =
-      dump({{"checkpointFolder", artifact.checkpointFolder}, {"checkpointFiles", files}});
+  json hint = {{"checkpointFolder", artifact.checkpointFolder}, {"checkpointFiles", files}};
+  if (artifact.syntheticSeed)
+    hint["syntheticSeed"] = *artifact.syntheticSeed;
+  std::string text = dump(hint);
   return hashHex(text) + text;
 }
 
@@ -393,6 +396,9 @@ private:
           {text(entry, "name"), uint64_t(entry.requiredInteger("size", {0, INT64_MAX}).value_or(0)),
            text(entry, "headerHash"), text(entry, "contentHash")});
     }
+    if (object.has("syntheticSeed"))
+      artifact.syntheticSeed =
+          uint64_t(object.requiredInteger("syntheticSeed", {0, INT64_MAX}).value_or(0));
     return problems.empty() ? Status() : Status(problems.error());
   }
 

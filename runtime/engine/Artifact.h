@@ -15,7 +15,7 @@
 //              the rest sections, each beginning on a multiple of 64: "object:NAME", the kernel
 //                       objects; "tokenizer.json", "tokenizer_config.json"
 //   64+n h   hint part: 32 hex digits XXH3-128 of the rest, then JSON: the checkpoint's folder and
-//            its files as they were at compile time
+//            its files as they were at compile time, or the seed of synthetic weights
 //
 // The identity depends on configuration, options, tensor table and tokenizer, not on where the
 // checkpoint lies or how it is cut into files; so the hint stands outside of it.
@@ -83,6 +83,8 @@ struct Artifact {
   // Outside the identity:
   std::string checkpointFolder; ///< a hint
   std::vector<RecordedFile> checkpointFiles;
+  /// In place of a checkpoint: weights are those of SyntheticTensors.
+  std::optional<uint64_t> syntheticSeed;
 
   /// 32 hex digits; set by readArtifact().
   std::string identity;

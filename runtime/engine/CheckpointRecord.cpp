@@ -42,6 +42,23 @@ Status recordCheckpoint(Artifact &artifact, const Checkpoint &checkpoint, bool c
   return {};
 }
 
+std::string weightsOrigin(const Artifact &artifact) {
+  if (artifact.syntheticSeed)
+    return hashHex("synthetic weights 1, seed " + std::to_string(*artifact.syntheticSeed));
+  if (artifact.checkpointFiles.empty())
+    return "";
+  // However the files are called; sharded in another way, they are other files.
+  std::vector<std::string> parts;
+  parts.reserve(artifact.checkpointFiles.size());
+  for (const RecordedFile &file : artifact.checkpointFiles)
+    parts.push_back(file.headerHash + " " + file.contentHash + " " + std::to_string(file.size));
+  std::sort(parts.begin(), parts.end());
+  std::string text;
+  for (const std::string &part : parts)
+    text += part + "\n";
+  return hashHex(text);
+}
+
 /// Compares one file with its record.
 static Status checkFile(const Checkpoint &checkpoint, const RecordedFile &record,
                         bool verifyContent) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 
 namespace gemma {
 
@@ -23,6 +24,24 @@ static Error outside(const char *what, int64_t max, int64_t got) {
                   ", what the artifact was compiled for, got " + std::to_string(got));
 }
 
+/// Counts a weight, among those of its type too. False if that leaves 63 bits.
+static bool addWeight(MemoryPlan &plan, const WeightRecipe &weight) {
+  uint64_t before = plan.weights;
+  if (!addObjects(plan.weights, weight.bytes))
+    return false;
+  auto same = std::ranges::find(plan.weightTypes, weight.storage, &MemoryPlan::StoredAs::type);
+  if (same == plan.weightTypes.end())
+    same = plan.weightTypes.insert(same, {weight.storage, 0, 0});
+  uint64_t parameters = 1;
+  for (int64_t size : weight.shape)
+    parameters *= uint64_t(size); // 63 bits, as the bytes are
+  same->bytes += plan.weights - before;
+  same->parameters += parameters;
+  if (weight.shape.size() == 2)
+    plan.matrixParameters += parameters;
+  return true;
+}
+
 Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &request) {
   const ProgramLimits &limits = program.limits;
   MemoryPlan plan;
@@ -38,7 +57,8 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
 
   bool fits = true;
   for (const WeightRecipe &weight : program.weights)
-    fits &= addObjects(plan.weights, weight.bytes);
+    fits &= addWeight(plan, weight);
+  std::ranges::sort(plan.weightTypes, std::greater<>(), &MemoryPlan::StoredAs::bytes);
   for (const TablePlan &table : program.tables)
     fits &= addObjects(plan.tables, tableLaneBytes(table), 4);
   for (const CachePlan &cache : program.caches) {
@@ -83,6 +103,9 @@ static std::string line(const char *what, uint64_t bytes, const std::string &not
 std::string MemoryPlan::text() const {
   std::string sequences = std::to_string(batch) + " sequence" + (batch == 1 ? "" : "s");
   std::string out = line("weights", weights);
+  for (const StoredAs &part : weightTypes)
+    out += line(("  " + std::string(name(part.type))).c_str(), part.bytes,
+                std::to_string(part.parameters) + " parameters");
   out += line("KV, sliding layers", slidingCache,
               std::to_string(slidingLayers) + " layers, " + sequences);
   out += line("KV, global layers", globalCache,
@@ -135,13 +158,44 @@ uint64_t availableMemory() {
   return available;
 }
 
+static std::string mebibytes(uint64_t bytes) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
+  return text;
+}
+
+/// What would take less.
+static std::string advice(const MemoryPlan &plan) {
+  std::string text = "a smaller --context takes less";
+  // 4 bits and a 32nd of an f16.
+  uint64_t quantized = plan.matrixParameters / 2 + plan.matrixParameters / 16;
+  if (quantized < plan.weights - plan.weights / 8)
+    text += "; weights of gemma-compile --weight-type int4 take some " + mebibytes(quantized) +
+            " in place of " + mebibytes(plan.weights);
+  return text + "; a file of gemma-compile --pack-weights is mapped and need not fit";
+}
+
+std::string fitText(const MemoryPlan &plan) {
+  uint64_t available = availableMemory();
+  std::string text = mebibytes(plan.total()) + " of " +
+                     (available == UINT64_MAX ? "an unknown amount" : mebibytes(available)) +
+                     " that " + (available == UINT64_MAX ? "is" : "are") + " free here: ";
+  if (plan.total() <= available)
+    return text + "it fits";
+  uint64_t rest = plan.total() - plan.weights;
+  text += "it does not fit; " + advice(plan);
+  if (rest <= available)
+    text += " (the rest, " + mebibytes(rest) + ", does fit, but every step would read " +
+            mebibytes(plan.total() - available) + " or more from the disk)";
+  return text;
+}
+
 Status checkMemory(uint64_t bytes, const MemoryPlan &plan) {
   uint64_t available = availableMemory();
   if (bytes <= available)
     return {};
   return badInput("not enough memory: expected " + std::to_string(bytes) + " bytes free, got " +
-                  std::to_string(available) + "; the plan is\n" + plan.text() +
-                  "a smaller --context takes less");
+                  std::to_string(available) + "; the plan is\n" + plan.text() + advice(plan));
 }
 
 } // namespace gemma

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gemma {
 
@@ -29,6 +30,13 @@ struct MemoryPlan {
   uint64_t tables = 0;
 
   // For people:
+  /// The weights of one storage type: `bytes` are parts of `weights`.
+  struct StoredAs {
+    ScalarType type;
+    uint64_t bytes = 0, parameters = 0;
+  };
+  std::vector<StoredAs> weightTypes; ///< by falling bytes
+  uint64_t matrixParameters = 0;     ///< of weights that can be quantised
   int64_t slidingLayers = 0, globalLayers = 0;
   int64_t context = 0, batch = 0, threads = 0;
   uint64_t globalPositionBytes = 0; ///< that a position takes in all global layers
@@ -51,7 +59,11 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
 /// cgroup's limit; UINT64_MAX if neither is known.
 uint64_t availableMemory();
 
-/// Refuses with the numbers if `bytes` are more than availableMemory().
+/// Whether the plan fits what is free here and, if not, what would: "20000.0 MiB of 24000.0 MiB
+/// that are free here: it fits".
+std::string fitText(const MemoryPlan &plan);
+
+/// Refuses with the numbers and what would take less if `bytes` are more than availableMemory().
 Status checkMemory(uint64_t bytes, const MemoryPlan &plan);
 
 } // namespace gemma

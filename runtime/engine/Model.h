@@ -107,6 +107,10 @@ private:
 Expected<Checkpoint> openArtifactWeights(const Artifact &artifact,
                                          const std::filesystem::path &folder, bool verifyContent);
 
+/// What the artifact's weights are made of, as packed weight files record it: a hash of the
+/// recorded files' headers and contents, or of the synthetic seed; empty if it records neither.
+std::string weightsOrigin(const Artifact &artifact);
+
 /// Records where the weights are and how their files look; with `content` reads them all.
 Status recordCheckpoint(Artifact &artifact, const Checkpoint &checkpoint, bool content);
 

@@ -11,15 +11,17 @@ namespace gemma {
 
 static constexpr std::string_view kMagic = "GEMMAWTS";
 static constexpr size_t kDigest = 32;
-static constexpr size_t kHashedHeader = 56;
+static constexpr size_t kOrigin = 56;
+static constexpr size_t kHashedHeader = 88;
 static constexpr size_t kPayload = 4096;
 
 static std::string recipeHash(const Program &program) {
   return hashHex(programToJson(program).at("weights").dump());
 }
 
-/// Bytes [0, 88) of the file.
-static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes) {
+/// Bytes [0, 120) of the file.
+static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes,
+                              const std::string &origin) {
   std::string header(kMagic);
   auto append = [&](uint64_t value, int bytes) {
     for (int i = 0; i < bytes; ++i)
@@ -29,16 +31,20 @@ static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes)
   append(0, 4);
   append(payloadBytes, 8);
   header += recipes;
+  header += origin;
   return header + hashHex(header);
 }
 
-Status packWeightsToFile(const Program &program, const TensorSource &tensors, int threads,
-                         const std::filesystem::path &path, const PackProgress &progress) {
+Status packWeightsToFile(const Program &program, const TensorSource &tensors,
+                         const std::string &origin, int threads, const std::filesystem::path &path,
+                         const PackProgress &progress) {
+  if (origin.size() != kDigest)
+    return internalError("packed weights: expected an origin of 32 hex digits");
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)
     return places.status();
   return writeFileAtomically(path, [&](FileWriter &file) -> Status {
-    std::string header = makeHeader(places->total, recipeHash(program));
+    std::string header = makeHeader(places->total, recipeHash(program), origin);
     header.resize(kPayload, '\0');
     if (Status status = file.write(header); !status)
       return status;
@@ -54,7 +60,7 @@ Status packWeightsToFile(const Program &program, const TensorSource &tensors, in
 }
 
 Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesystem::path &path,
-                                       bool verifyContent) {
+                                       const std::string &origin, bool verifyContent) {
   Expected<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.status();
@@ -77,6 +83,8 @@ Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesy
     return badInput(where + "the header is damaged: its hash differs");
   if (text(24, kDigest) != recipeHash(program))
     return badInput(where + "packed for another artifact: the weight recipes differ");
+  if (!origin.empty() && text(kOrigin, kDigest) != origin)
+    return badInput(where + "packed from other weights than the artifact was compiled for");
   uint64_t expected = kPayload + places->total + kDigest;
   if (file->size() != expected)
     return badInput(where + "expected " + std::to_string(expected) + " bytes, got " +

@@ -8,8 +8,9 @@
 //   12    4   zero
 //   16    8   n, bytes of the payload
 //   24    32  XXH3-128 of the recipes (as the artifact's manifest spells them), hex digits
-//   56    32  XXH3-128 of bytes [0, 56), hex digits
-//   88        zero up to 4096
+//   56    32  what the weights were made of (weightsOrigin() of runtime/engine/Model.h), hex digits
+//   88    32  XXH3-128 of bytes [0, 88), hex digits
+//   120       zero up to 4096
 //   4096  n   payload: the weights one after another, each on a multiple of 64
 //   ..    32  XXH3-128 of the payload, hex digits
 #pragma once
@@ -20,16 +21,18 @@
 
 namespace gemma {
 
-inline constexpr uint32_t packedWeightsVersion = 1;
+inline constexpr uint32_t packedWeightsVersion = 2;
 
 /// Packs weight by weight into `path` (temporary name, then renamed); memory for one weight at a
-/// time.
-Status packWeightsToFile(const Program &program, const TensorSource &tensors, int threads,
-                         const std::filesystem::path &path, const PackProgress &progress = {});
+/// time. `origin`: 32 hex digits.
+Status packWeightsToFile(const Program &program, const TensorSource &tensors,
+                         const std::string &origin, int threads, const std::filesystem::path &path,
+                         const PackProgress &progress = {});
 
 /// Maps a packed file. Refused by name: another format or version, a damaged header, a size that
-/// does not fit, weights packed by other recipes; with `verifyContent` also a damaged payload.
+/// does not fit, weights packed by other recipes or, unless `origin` is empty, of another origin;
+/// with `verifyContent` also a damaged payload. Without it nothing but the first page is read.
 Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesystem::path &path,
-                                       bool verifyContent);
+                                       const std::string &origin, bool verifyContent);
 
 } // namespace gemma

@@ -2,6 +2,8 @@
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/engine/Model.h"
+#include "runtime/weights/PackedWeights.h"
+#include "runtime/weights/SyntheticTensors.h"
 #include "test/unit/ToyModel.h"
 #include "tools/gemma-run/Modes.h"
 #include "tools/gemma-run/NodeLog.h"
@@ -86,6 +88,69 @@ std::vector<double> GemmaRun::embedding;
 
 const std::vector<int32_t> prompt = {2, 100, 514, 0, 33, 7, 8, 9, 10, 11, 12};
 const char *const promptText = "2,100,514, 0,33,7,8,9,10,11,12";
+
+/// The toy model packed beside a copy of the artifact.
+std::filesystem::path packedCopy(const std::filesystem::path &folder, const std::string &name,
+                                 const std::string &origin = "") {
+  std::filesystem::path path = folder / name;
+  std::filesystem::copy_file(folder / "toy.gemma", path,
+                             std::filesystem::copy_options::overwrite_existing);
+  Expected<Artifact> artifact = readArtifact(path);
+  Expected<Checkpoint> checkpoint = Checkpoint::open(checkpointFolder());
+  EXPECT_TRUE(artifact && checkpoint);
+  Status status = packWeightsToFile(artifact->program, CheckpointTensors(*checkpoint),
+                                    origin.empty() ? weightsOrigin(*artifact) : origin, 1,
+                                    path.string() + ".weights");
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return path;
+}
+
+TEST_F(GemmaRun, PackedWeightsBesideTheArtifactOrNamed) {
+  RunOptions options = this->options();
+  options.tokens = promptText;
+  options.maxTokens = 3;
+  std::string expected = output(options);
+  options.artifact = packedCopy(folder, "packed.gemma").string();
+  EXPECT_EQ(output(options), expected);
+  options.verifyWeights = true;
+  EXPECT_EQ(output(options), expected);
+  options.verifyWeights = false;
+  // Another checkpoint's are refused where they only lie there, taken where they are named, unless
+  // they are to be verified.
+  options.artifact = packedCopy(folder, "foreign.gemma", std::string(32, '0')).string();
+  EXPECT_NE(refusal(options).find("packed from other weights"), std::string::npos);
+  options.packedWeights = options.artifact + ".weights";
+  EXPECT_EQ(output(options), expected);
+  options.verifyWeights = true;
+  EXPECT_NE(refusal(options).find("packed from other weights"), std::string::npos);
+  options.weights = checkpointFolder().string();
+  EXPECT_NE(refusal(options).find("--packed-weights: goes without"), std::string::npos);
+}
+
+TEST_F(GemmaRun, SyntheticWeightsNeedNoFile) {
+  Expected<Artifact> artifact = readArtifact(folder / "toy.gemma");
+  ASSERT_TRUE(artifact);
+  artifact->checkpointFolder.clear();
+  artifact->checkpointFiles.clear();
+  artifact->syntheticSeed = 3;
+  RunOptions options = this->options();
+  options.artifact = (folder / "synthetic.gemma").string();
+  ASSERT_TRUE(writeArtifact(options.artifact, *artifact).ok());
+  Expected<Artifact> back = readArtifact(options.artifact);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->syntheticSeed, 3u);
+  options.tokens = promptText;
+  options.maxTokens = 5;
+  std::string first = output(options);
+  SyntheticTensors tensors(artifact->program.config, 3);
+  ASSERT_TRUE(packWeightsToFile(artifact->program, tensors, weightsOrigin(*artifact), 1,
+                                options.artifact + ".weights")
+                  .ok());
+  EXPECT_EQ(output(options), first);
+  artifact->syntheticSeed = 4; // the packed file is of seed 3
+  ASSERT_TRUE(writeArtifact(options.artifact, *artifact).ok());
+  EXPECT_NE(refusal(options).find("packed from other weights"), std::string::npos);
+}
 
 TEST_F(GemmaRun, LogitsOfPromptAndGeneration) {
   RunOptions options = this->options();

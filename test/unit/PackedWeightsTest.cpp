@@ -22,7 +22,7 @@ protected:
     add("gate_up", {"layers.0.mlp.gate_proj.weight", "layers.0.mlp.up_proj.weight"}, {48, 16},
         ScalarType::F32, 16, 1, 2, 4 * 16 * 16 * 4);
     path = folder.path() / "w";
-    EXPECT_OK(packWeightsToFile(program, CheckpointTensors(*checkpoint), 2, path));
+    EXPECT_OK(packWeightsToFile(program, CheckpointTensors(*checkpoint), origin, 2, path));
   }
 
   void add(const char *name, std::vector<std::string> sources, std::vector<int64_t> shape,
@@ -43,10 +43,11 @@ protected:
   std::optional<Checkpoint> checkpoint;
   Program program;
   std::filesystem::path path;
+  std::string origin = std::string(32, 'a');
 };
 
 TEST_F(PackedWeights, EqualPackingAtLoad) {
-  auto mapped = mapPackedWeights(program, path, true);
+  auto mapped = mapPackedWeights(program, path, origin, true);
   ASSERT_TRUE(mapped) << mapped.error().message;
   auto packed = WeightArena::pack(program, CheckpointTensors(*checkpoint), 1);
   ASSERT_TRUE(packed) << packed.error().message;
@@ -62,28 +63,34 @@ TEST_F(PackedWeights, EqualPackingAtLoad) {
 TEST_F(PackedWeights, OtherRecipesAreRefused) {
   program.weights[1].storage = ScalarType::BF16;
   program.weights[1].bytes = 32;
-  EXPECT_ERROR(mapPackedWeights(program, path, false), "packed for another artifact");
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, false), "packed for another artifact");
+}
+
+TEST_F(PackedWeights, AnotherOriginIsRefusedUnlessAskedFor) {
+  EXPECT_ERROR(mapPackedWeights(program, path, std::string(32, 'b'), false),
+               "packed from other weights");
+  EXPECT_TRUE(mapPackedWeights(program, path, "", true));
 }
 
 TEST_F(PackedWeights, DamageIsRefused) {
   damage(20);
-  EXPECT_ERROR(mapPackedWeights(program, path, false), "header is damaged");
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, false), "header is damaged");
 }
 
 TEST_F(PackedWeights, AnotherFileIsRefused) {
   damage(0);
-  EXPECT_ERROR(mapPackedWeights(program, path, false), "no packed weights");
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, false), "no packed weights");
 }
 
 TEST_F(PackedWeights, AnotherVersionIsRefused) {
   damage(8);
-  EXPECT_ERROR(mapPackedWeights(program, path, false), "format 0");
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, false), "format 3");
 }
 
 TEST_F(PackedWeights, DamagedContentIsFoundOnRequest) {
   damage(4096 + 100);
-  EXPECT_TRUE(mapPackedWeights(program, path, false));
-  EXPECT_ERROR(mapPackedWeights(program, path, true), "weights are damaged");
+  EXPECT_TRUE(mapPackedWeights(program, path, origin, false));
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, true), "weights are damaged");
 }
 
 TEST_F(PackedWeights, TruncationIsRefused) {
@@ -91,7 +98,7 @@ TEST_F(PackedWeights, TruncationIsRefused) {
   ASSERT_TRUE(bytes);
   for (size_t keep : {bytes->size() - 1, bytes->size() / 2, size_t(4096), size_t(10), size_t(0)}) {
     EXPECT_OK(writeFileAtomically(path, std::string_view(*bytes).substr(0, keep)));
-    EXPECT_FALSE(mapPackedWeights(program, path, false)) << keep;
+    EXPECT_FALSE(mapPackedWeights(program, path, origin, false)) << keep;
   }
 }
 

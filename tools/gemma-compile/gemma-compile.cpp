@@ -4,8 +4,10 @@
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/Inspect.h"
 #include "runtime/engine/MemoryPlan.h"
+#include "runtime/engine/Model.h"
 #include "runtime/support/File.h"
 #include "runtime/weights/PackedWeights.h"
+#include "runtime/weights/SyntheticTensors.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/driver/Cli.h"
 #include "tools/driver/Interrupt.h"
@@ -39,6 +41,7 @@ struct CommandLine {
   std::string inspect;
   bool json = false;
   bool packWeights = false;
+  std::optional<int64_t> syntheticSeed;
   bool quiet = false;
 };
 
@@ -160,6 +163,31 @@ Status inspect(const CommandLine &line) {
                    line.json ? inspectJson(*artifact).dump(1) + "\n" : inspectText(*artifact));
 }
 
+/// Packs into OUT.weights.
+Status packWeights(const Artifact &artifact, const Source &source, const CommandLine &line) {
+  bool terminal = isatty(STDERR_FILENO);
+  auto progress = [&](uint64_t done, uint64_t total) {
+    if (!line.quiet && terminal)
+      std::cerr << "\r\x1b[Kpacking weights " << megabytes(done) << " of " << megabytes(total)
+                << std::flush;
+  };
+  std::unique_ptr<TensorSource> tensors;
+  if (artifact.syntheticSeed)
+    tensors = std::make_unique<SyntheticTensors>(source.config, *artifact.syntheticSeed);
+  else if (source.checkpoint)
+    tensors = std::make_unique<CheckpointTensors>(*source.checkpoint);
+  else
+    return internalError("weights to pack from nowhere");
+  std::string output = line.output + ".weights";
+  if (Status status = packWeightsToFile(artifact.program, *tensors, weightsOrigin(artifact), 0,
+                                        output, progress);
+      !status)
+    return status;
+  if (!line.quiet)
+    std::cerr << (terminal ? "\r\x1b[K" : "") << "packed weights in " << output << "\n";
+  return {};
+}
+
 /// Looks early whether what is asked for can be written.
 Status checkOutputs(const CommandLine &line) {
   if (line.output.empty() && (line.report.empty() || line.report == "-"))
@@ -217,8 +245,11 @@ Status compile(CommandLine &line) {
   Expected<Source> source = openSource(line.input);
   if (!source)
     return source.error();
-  if (line.packWeights && !source->checkpoint)
-    return usage("--pack-weights: expected a checkpoint with weights, got a config.json");
+  if (line.syntheticSeed && source->checkpoint)
+    return usage("--synthetic-weights: expected a config.json, got a checkpoint with weights");
+  if (line.packWeights && !source->checkpoint && !line.syntheticSeed)
+    return usage("--pack-weights: expected a checkpoint with weights or --synthetic-weights, got a "
+                 "config.json alone");
   if (Status status = checkOutputs(line); !status)
     return status;
   if (!line.options.dumpDir.empty()) {
@@ -243,7 +274,10 @@ Status compile(CommandLine &line) {
     Expected<MemoryPlan> plan = planOf(*program);
     if (!plan)
       return plan.error();
-    return writeText(line.output, plan->text());
+    if (Status status = writeText(line.output, plan->text()); !status || line.quiet)
+      return status;
+    std::cerr << fitText(*plan) << "\n";
+    return {};
   }
   auto stop = std::find(std::begin(phaseNames), std::end(phaseNames), line.stopAfter);
   if (!line.stopAfter.empty() && line.stopAfter != "codegen") {
@@ -258,42 +292,33 @@ Status compile(CommandLine &line) {
       std::cerr << (terminal ? "\r\x1b[K" : "") << "[" << done << "/" << of << "] " << step
                 << (terminal ? "" : "\n") << std::flush;
     };
-  Expected<Artifact> artifact = source->checkpoint
-                                    ? compileCheckpoint(*source->checkpoint, line.options)
-                                    : compileModel(source->config, line.options);
+  const std::optional<Checkpoint> &checkpoint = source->checkpoint;
+  Expected<Artifact> artifact = checkpoint ? compileCheckpoint(*checkpoint, line.options)
+                                           : compileModel(source->config, line.options);
   if (!line.quiet && terminal)
     std::cerr << "\r\x1b[K";
   if (!artifact)
     return artifact.error();
   artifact->eosIds = source->eosIds;
+  if (line.syntheticSeed)
+    artifact->syntheticSeed = uint64_t(*line.syntheticSeed);
   Expected<MemoryPlan> plan = planOf(artifact->program);
   if (!plan)
     return plan.error();
   if (Status status = writeArtifact(line.output, *artifact); !status)
     return status;
-  if (line.packWeights) {
-    auto progress = [&](uint64_t done, uint64_t total) {
-      if (!line.quiet && terminal)
-        std::cerr << "\r\x1b[Kpacking weights " << megabytes(done) << " of " << megabytes(total)
-                  << std::flush;
-    };
-    if (Status status = packWeightsToFile(artifact->program, CheckpointTensors(*source->checkpoint),
-                                          0, line.output + ".weights", progress);
-        !status)
+  if (line.packWeights)
+    if (Status status = packWeights(*artifact, *source, line); !status)
       return status;
-    if (!line.quiet)
-      std::cerr << (terminal ? "\r\x1b[K" : "") << "packed weights in " << line.output
-                << ".weights\n";
-  }
   if (!line.quiet) {
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (source->checkpoint && source->checkpoint->skippedTensors())
-      std::cerr << "skipped " << source->checkpoint->skippedTensors()
+    if (checkpoint && checkpoint->skippedTensors())
+      std::cerr << "skipped " << checkpoint->skippedTensors()
                 << " tensors that the text model does not use ("
-                << megabytes(source->checkpoint->skippedBytes()) << ")\n";
-    if (size_t rounded = source->checkpoint && isFloat(artifact->program.weightType)
-                             ? roundedTensors(*source->checkpoint, artifact->program.weightType)
+                << megabytes(checkpoint->skippedBytes()) << ")\n";
+    if (size_t rounded = checkpoint && isFloat(artifact->program.weightType)
+                             ? roundedTensors(*checkpoint, artifact->program.weightType)
                              : 0)
       std::cerr << "rounding " << rounded << " tensors to " << name(artifact->program.weightType)
                 << "\n";
@@ -358,6 +383,9 @@ std::function<Status()> declare(CLI::App &app) {
                  "write PHASE.mlir and KERNEL.TARGET.{ll,s,o} into this folder");
   app.add_flag("--pack-weights", line->packWeights,
                "also write OUT.weights, which gemma-run maps instead of packing at every start");
+  app.add_option("--synthetic-weights", line->syntheticSeed,
+                 "weights made up from this seed, the same everywhere; goes with a config.json")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--plan", line->plan, "print what the model takes of memory, and compile nothing");
   app.add_option("--report", line->report,
                  "write what the kernels take of the CUDA targets and what steps should cost there "

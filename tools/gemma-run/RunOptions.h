@@ -15,7 +15,8 @@ struct RunOptions {
   bool chat = false;
 
   std::string device = "auto"; ///< DeviceChoice::parse()
-  std::string weights;         ///< a folder; empty: the recorded one
+  std::string weights;         ///< a folder, or a packed file; empty: the recorded one
+  std::string packedWeights;   ///< a packed file; empty: that beside the artifact, if any
   std::optional<int64_t> threads, context;
   int64_t maxTokens = 256;
   bool ignoreEos = false;

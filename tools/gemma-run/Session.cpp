@@ -2,6 +2,7 @@
 
 #include "runtime/device/WorkerPool.h"
 #include "runtime/weights/PackedWeights.h"
+#include "runtime/weights/SyntheticTensors.h"
 
 #include "runtime/support/Json.h"
 
@@ -61,18 +62,54 @@ Status refuseCheckpoint(const std::filesystem::path &path) {
                   "  gemma-compile " + folder.string() + " -o " + name + ".gemma");
 }
 
-/// The weights from where they are: a packed file that --weights names or that lies beside the
-/// artifact, else a checkpoint's folder.
+/// Says so if mapped weights are more than memory: it works, at the disk's speed.
+void sayIfLargerThanMemory(const std::string &file, const WeightArena &weights) {
+  uint64_t available = availableMemory();
+  if (weights.bytes() > available)
+    std::fprintf(
+        stderr,
+        "%s: %.2f GiB of weights are mapped, %.2f GiB of memory are free: every step reads "
+        "some from the disk again\n",
+        file.c_str(), double(weights.bytes()) / (1 << 30), double(available) / (1 << 30));
+}
+
+/// Packed weights: a file that the command line names, whatever it was packed from, or what lies
+/// beside the artifact, which must be of what the artifact was compiled for.
+Expected<WeightArena> mapWeights(const Artifact &artifact, const std::string &file, bool named,
+                                 const RunOptions &options) {
+  std::string origin = named && !options.verifyWeights ? "" : weightsOrigin(artifact);
+  Expected<WeightArena> weights =
+      mapPackedWeights(artifact.program, file, origin, options.verifyWeights);
+  if (!weights)
+    return named ? weights.status()
+                 : badInput(weights.error().message +
+                            "; pack it again, remove it, or give --weights DIR");
+  if (!options.quiet)
+    sayIfLargerThanMemory(file, *weights);
+  return weights;
+}
+
+/// The weights from where they are: a packed file that is named or lies beside the artifact, else
+/// the checkpoint's folder or the generator of synthetic ones.
 Expected<std::shared_ptr<const Model>> loadModel(Artifact artifact, const RunOptions &options,
                                                  const ModelOptions &modelOptions) {
   std::error_code code;
-  std::string packed = options.weights.empty() ? options.artifact + ".weights" : options.weights;
-  if (std::filesystem::is_regular_file(packed, code)) {
-    Expected<WeightArena> weights =
-        mapPackedWeights(artifact.program, packed, options.verifyWeights);
+  std::string packed = options.packedWeights;
+  if (packed.empty() && std::filesystem::is_regular_file(options.weights, code))
+    packed = options.weights;
+  bool named = !packed.empty();
+  if (packed.empty() && options.weights.empty() &&
+      std::filesystem::exists(options.artifact + ".weights", code))
+    packed = options.artifact + ".weights";
+  if (!packed.empty()) {
+    Expected<WeightArena> weights = mapWeights(artifact, packed, named, options);
     if (!weights)
       return weights.status();
     return Model::load(std::move(artifact), std::move(*weights), modelOptions);
+  }
+  if (artifact.syntheticSeed && options.weights.empty()) {
+    SyntheticTensors tensors(artifact.program.config, *artifact.syntheticSeed);
+    return Model::load(std::move(artifact), tensors, modelOptions);
   }
   Expected<Checkpoint> checkpoint =
       openArtifactWeights(artifact, options.weights, options.verifyWeights);
@@ -88,6 +125,8 @@ Expected<Session> Session::open(const RunOptions &options) {
   Expected<DeviceChoice> device = DeviceChoice::parse(options.device);
   if (!device)
     return usage("--" + device.error().message);
+  if (!options.packedWeights.empty() && !options.weights.empty())
+    return usage("--packed-weights: goes without --weights");
   std::error_code code;
   if (std::filesystem::is_directory(options.artifact, code)) {
     if (std::filesystem::exists(std::filesystem::path(options.artifact) / "config.json", code))
@@ -98,9 +137,9 @@ Expected<Session> Session::open(const RunOptions &options) {
   if (!artifact)
     return artifact.status();
   Session session;
-  if (artifact->tokenizer) {
+  if (const std::optional<std::string> &text = artifact->tokenizer) {
     Expected<Tokenizer> tokenizer =
-        Tokenizer::fromJson(*artifact->tokenizer, options.artifact + ": tokenizer.json");
+        Tokenizer::fromJson(*text, options.artifact + ": tokenizer.json");
     if (!tokenizer)
       return tokenizer.status();
     session.tokenizer.emplace(std::move(*tokenizer));

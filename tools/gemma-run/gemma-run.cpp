@@ -23,6 +23,9 @@ static std::function<Status()> declare(CLI::App &app) {
 
   app.add_option("--weights", options->weights,
                  "the checkpoint's folder (default: where it was at compile time)");
+  app.add_option("--packed-weights", options->packedWeights,
+                 "a file of gemma-compile --pack-weights, which is mapped (default: "
+                 "ARTIFACT.weights, if it is there)");
   app.add_option(
          "--device", options->device,
          "auto, host, cuda:N or emu (the emulated CUDA device); auto: what the artifact was "
