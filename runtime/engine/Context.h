@@ -108,6 +108,10 @@ struct StepResult {
 /// Told after each launch of a step: the variant and the launch within it.
 using LaunchObserver = std::function<void(size_t variant, size_t launch)>;
 
+/// Told before the first launch of a step that was accepted: its variant, tokens and logit rows.
+/// Its sequences have the lengths from before it.
+using StepObserver = std::function<void(const StepResult &step)>;
+
 /// Told of each chunk of a long input: the index of its first token with logits within the input.
 using ChunkResult = std::function<Status(int64_t firstToken, const StepResult &result)>;
 
@@ -153,6 +157,8 @@ public:
   /// buffers and outputs is in argumentData() until a later launch reuses the place. On a device
   /// with memory of its own every launch is then waited for and copied back.
   void observeLaunches(LaunchObserver observer) { launchObserver = std::move(observer); }
+  /// Likewise before every step.
+  void observeSteps(StepObserver observer) { stepObserver = std::move(observer); }
   /// Null for what is not the context's: weights and tables.
   const std::byte *argumentData(size_t variant, size_t launch, size_t argument) const;
 
@@ -218,6 +224,7 @@ private:
   std::vector<Sequence *> sequences; ///< by slot; null if free
   StepResult last;
   LaunchObserver launchObserver;
+  StepObserver stepObserver;
 };
 
 } // namespace gemma

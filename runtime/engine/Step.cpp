@@ -176,6 +176,8 @@ Status Context::runLaunches(const StepResult &step, int64_t sequences,
   const std::vector<Launch> &launches = shared->program().variants[step.variant].launches;
   auto sizes =
       reinterpret_cast<const GemmaSizes *>(memory.device + inputs[size_t(StepInput::Sizes)].offset);
+  if (stepObserver)
+    stepObserver(step);
   uint64_t tableRows = 4 * uint64_t(sequences * shared->program().pagesPerSequence());
   executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset + tableRows);
   Status status;

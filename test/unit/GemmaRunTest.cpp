@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <unistd.h>
 
 using namespace gemma;
@@ -150,6 +151,57 @@ TEST_F(GemmaRun, SyntheticWeightsNeedNoFile) {
   artifact->syntheticSeed = 4; // the packed file is of seed 3
   ASSERT_TRUE(writeArtifact(options.artifact, *artifact).ok());
   EXPECT_NE(refusal(options).find("packed from other weights"), std::string::npos);
+}
+
+TEST_F(GemmaRun, ProfileSumsLaunchesAndWritesATrace) {
+  RunOptions options = this->options();
+  options.tokens = promptText;
+  options.maxTokens = 4;
+  options.json = true;
+  options.profile = true;
+  options.profileOut = (folder / "trace.json").string();
+  nlohmann::json profile = nlohmann::json::parse(output(options))["profile"];
+  // 11 tokens in chunks of at most 8, then, by the other variant, 3 of the 4 generated ones.
+  EXPECT_EQ(profile["steps"], 5);
+  ASSERT_EQ(profile["kinds"].size(), 6u);
+  double seconds = 0;
+  std::set<std::string> nodes;
+  for (const nlohmann::json &kind : profile["kinds"]) {
+    nodes.insert(kind["nodes"].get<std::string>());
+    EXPECT_EQ(kind["launches"], kind["variant"] == "all" ? 2 : 3);
+    EXPECT_GT(kind["of_limit"], 0);
+    EXPECT_LE(kind["bytes"].get<double>() / kind["seconds"].get<double>(),
+              kind["bytes_per_second"].get<double>() * 1.001);
+    seconds += kind["seconds"].get<double>();
+  }
+  EXPECT_EQ(nodes, (std::set<std::string>{"append", "attend", "logits"}));
+  EXPECT_LE(seconds, profile["seconds"].get<double>());
+  EXPECT_GT(profile["limits"]["read_bytes_per_second"], 1e8);
+  EXPECT_GT(profile["limits"]["f32_flops_per_second"], 1e8);
+
+  std::ifstream file(options.profileOut);
+  nlohmann::json trace = nlohmann::json::parse(file);
+  ASSERT_EQ(trace["traceEvents"].size(), 5u * 4);
+  double stepBegin = 0, stepEnd = 0;
+  int64_t cached = 0;
+  for (const nlohmann::json &event : trace["traceEvents"]) {
+    EXPECT_EQ(event["ph"], "X");
+    double begin = event["ts"], end = begin + event["dur"].get<double>();
+    if (event["name"].get<std::string>().starts_with("step ")) {
+      EXPECT_GE(begin, stepEnd);
+      EXPECT_EQ(event["args"]["cached"], cached);
+      cached += event["args"]["tokens"].get<int64_t>();
+      stepBegin = begin;
+      stepEnd = end;
+    } else { // within its step
+      EXPECT_GE(begin, stepBegin);
+      EXPECT_LE(end, stepEnd + 0.01);
+      EXPECT_TRUE(event["args"]["nodes"].is_array());
+    }
+  }
+  EXPECT_EQ(cached, 11 + 3);
+  options.nodesOut = (folder / "n").string();
+  EXPECT_NE(refusal(options).find("without --nodes-out"), std::string::npos);
 }
 
 TEST_F(GemmaRun, LogitsOfPromptAndGeneration) {

@@ -18,6 +18,9 @@ Status runMode(const RunOptions &options) {
   bool prompt = !options.chat && !options.perplexity;
   if (!prompt && (!options.logitsOut.empty() || !options.nodesOut.empty()))
     return usage("--logits-out and --nodes-out are for one prompt");
+  bool profiled = options.profile || !options.profileOut.empty();
+  if (profiled && (!prompt || !options.nodesOut.empty()))
+    return usage("--profile and --profile-out are for one prompt, without --nodes-out");
   if (options.chat && options.json)
     return usage("--json is not for --chat");
   if (options.chat)

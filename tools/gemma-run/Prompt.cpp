@@ -4,6 +4,7 @@
 #include "runtime/text/Detokenizer.h"
 #include "tools/gemma-run/Modes.h"
 #include "tools/gemma-run/NodeLog.h"
+#include "tools/gemma-run/Profile.h"
 #include "tools/gemma-run/TensorLog.h"
 
 #include <nlohmann/json.hpp>
@@ -83,11 +84,15 @@ public:
       return sequence.status();
     if (!options.nodesOut.empty())
       nodes.emplace(*session.context, int64_t(prompt->size()));
+    if (options.profile || !options.profileOut.empty())
+      profile.emplace(*session.context, **sequence);
     Expected<Generation> result =
         generate(*session.context, **sequence, *prompt, generation, events(), &interrupted);
     if (!result)
       return result.status();
     finishText();
+    if (Status status = finishProfile(); !status)
+      return status;
     if (!options.quiet)
       printSpeed(int64_t(prompt->size()), *result);
     if (result->finish == FinishReason::ContextFull && !options.quiet)
@@ -95,10 +100,25 @@ public:
                    static_cast<long long>(session.context->contextLength()));
     if (options.json)
       printJson(*prompt, *result, generation.sampling);
+    profile.reset(); // which watches the sequence
     return writeTensors();
   }
 
 private:
+  /// Ends the observation and reports it, but for JSON.
+  Status finishProfile() {
+    if (!profile)
+      return {};
+    profile->stop();
+    if (options.profile) {
+      if (Status status = profile->measureLimits(); !status)
+        return status;
+      if (!options.json)
+        std::fprintf(stderr, "%s", profile->text().c_str());
+    }
+    return options.profileOut.empty() ? Status() : profile->writeTrace(options.profileOut);
+  }
+
   GenerationEvents events() {
     GenerationEvents events;
     if (!options.logitsOut.empty())
@@ -118,6 +138,8 @@ private:
     if (!options.logitsOut.empty()) {
       // The logits it was chosen from are the last step's, whose last row they are.
       std::optional<OutputView> view = session.context->output("logits");
+      if (!view)
+        return internalError("a token without logits");
       logits.append("generated.logits", *view, view->rows - 1, {view->rowElements});
     }
     if (detokenizer)
@@ -156,6 +178,8 @@ private:
                       {"prefill_seconds", result.prefillSeconds},
                       {"decode_seconds", result.decodeSeconds},
                       {"decode_steps", result.decodeSteps}};
+    if (profile && options.profile)
+      out["profile"] = profile->json();
     std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   }
 
@@ -163,7 +187,7 @@ private:
     if (!options.logitsOut.empty())
       if (Status status = logits.write(options.logitsOut); !status)
         return status;
-    if (!options.nodesOut.empty())
+    if (nodes)
       return nodes->tensors().write(options.nodesOut);
     return {};
   }
@@ -175,12 +199,13 @@ private:
   bool first = true;
   TensorLog logits;
   std::optional<NodeLog> nodes;
+  std::optional<Profile> profile;
 };
 
 } // namespace
 
 Status runPrompt(const RunOptions &options) {
-  for (const std::string &file : {options.logitsOut, options.nodesOut})
+  for (const std::string &file : {options.logitsOut, options.nodesOut, options.profileOut})
     if (!file.empty()) {
       if (Status status = checkWritable(file); !status)
         return status;
@@ -194,6 +219,10 @@ Status runPrompt(const RunOptions &options) {
   if (!options.nodesOut.empty() && session->model->program().fused)
     return badInput("--nodes-out: the artifact was compiled with fused nodes; compile it with "
                     "--fusion off");
+  if ((options.profile || !options.profileOut.empty()) &&
+      session->model->program().family != DeviceFamily::Host)
+    return usage("--profile: times launches of the host; the artifact was compiled for CUDA "
+                 "devices, whose own profilers see more");
   return PromptRun(options, *session).run();
 }
 

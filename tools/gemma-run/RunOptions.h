@@ -27,6 +27,8 @@ struct RunOptions {
   std::optional<uint64_t> seed;
 
   std::string logitsOut, nodesOut;
+  bool profile = false;
+  std::string profileOut;
   bool verifyWeights = false;
   bool json = false;
   bool quiet = false;

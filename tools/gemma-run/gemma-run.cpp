@@ -64,6 +64,11 @@ static std::function<Status()> declare(CLI::App &app) {
       "--nodes-out", options->nodesOut,
       "a safetensors file: what every node computed for the prompt (an artifact compiled "
       "with --fusion off)");
+  app.add_flag("--profile", options->profile,
+               "time every launch; then say for each kind its share, bytes, speed and fraction of "
+               "what the machine can do");
+  app.add_option("--profile-out", options->profileOut,
+                 "a JSON file: every step and launch, for chrome://tracing or Perfetto");
   app.add_flag("--verify-weights", options->verifyWeights,
                "compare the weight files with the hashes of their content");
   app.add_flag("--json", options->json, "one JSON object instead of text");
