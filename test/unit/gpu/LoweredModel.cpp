@@ -44,6 +44,23 @@ LoweredModel::LoweredModel(const ModelConfig &config, Limits limits, bool shared
     ring = std::max(ring, static_cast<int64_t>(cache.getRingPages().value_or(0)));
 }
 
+void LoweredModel::shareAmong(int64_t blocks) {
+  lowered->walk([&](kernel::ContractOp op) {
+    kernel::MmaAttr tile = *op.getGpuTile();
+    if (tile.getSegments() <= blocks)
+      return;
+    op.setGpuTileAttr(kernel::MmaAttr::get(op.getContext(), tile.getRows(), tile.getTokens(),
+                                           tile.getK(), tile.getStages(), blocks));
+    auto sums = cast<MemRefType>(op.getPartials().getType());
+    op.getPartials().setType(
+        MemRefType::get({2 * blocks, sums.getDimSize(1)}, sums.getElementType()));
+    auto function = op->getParentOfType<kernel::FuncOp>();
+    function.setGrid(AffineMap::get(0, 5, getAffineConstantExpr(blocks, op.getContext())));
+    function.setFunctionType(FunctionType::get(
+        op.getContext(), function.getFunctionBody().front().getArgumentTypes(), {}));
+  });
+}
+
 program::VariantOp LoweredModel::variantFor(const GemmaSizes &sizes) {
   std::array<int64_t, 5> symbols = {sizes.tokens, sizes.sequences, sizes.longestRun,
                                     sizes.longestSeq, sizes.logitRows};

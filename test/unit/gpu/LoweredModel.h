@@ -24,6 +24,10 @@ public:
   LoweredModel(const ModelConfig &config, Limits limits, bool sharedKeys,
                bool deterministic = false);
 
+  /// Cuts the work of contractions that blocks share into this many runs at most, as for a smaller
+  /// device: longer runs. Before a kernel is compiled.
+  void shareAmong(int64_t blocks);
+
   mlir::ModuleOp module() { return *lowered; }
   /// The first variant whose condition holds; null if none does.
   program::VariantOp variantFor(const GemmaSizes &sizes);
