@@ -29,64 +29,47 @@ Value IntegerDots::multiplyPairs(Value a, Value c) {
   return call(name, b.vec(b.getI32Type(), width), {a, c});
 }
 
-SmallVector<IntegerDots::Weights, 2> IntegerDots::unpack(Value bytes) {
-  Type i16 = b.getIntegerType(16), i8 = b.getI8Type();
-  auto halves = b.vec(i16, 2 * width), whole = b.vec(i8, 4 * width);
+Value IntegerDots::weights(Value bytes, int64_t quad, int64_t part) {
+  if (bits == 8 && !wantsPairs())
+    return bytes;
+  auto halves = b.vec(b.getIntegerType(16), 2 * width);
   Value words = vector::BitCastOp::create(b, halves, bytes);
-  auto shifted = [&](int64_t by) {
-    return by ? Value(arith::ShRUIOp::create(b, words, b.integer(halves, by))) : words;
-  };
-  auto masked = [&](Value value, int64_t mask) {
-    return Value(arith::AndIOp::create(b, value, b.integer(halves, mask)));
-  };
-  if (chosen == Form::Pairs) {
-    if (bits == 8)
-      return {{masked(words, 0xff), shifted(8)}};
-    return {{masked(words, 0xf), masked(shifted(8), 0xf)}, {masked(shifted(4), 0xf), shifted(12)}};
-  }
-  if (bits == 8)
-    return {{bytes}};
-  auto nibbles = [&](int64_t by) {
-    return Value(vector::BitCastOp::create(b, whole, masked(shifted(by), 0x0f0f)));
-  };
-  return {{nibbles(0)}, {nibbles(4)}};
+  // Where the wanted bits begin in each 16: bytes are even and odd, nibbles lower and upper.
+  int64_t shift = part * 8 + quad * 4, mask = wantsPairs() ? (1 << bits) - 1 : 0x0f0f;
+  if (shift)
+    words = arith::ShRUIOp::create(b, words, b.integer(halves, shift));
+  if (shift + bits < 16)
+    words = arith::AndIOp::create(b, words, b.integer(halves, mask));
+  return wantsPairs() ? words
+                      : Value(vector::BitCastOp::create(b, b.vec(b.getI8Type(), 4 * width), words));
 }
 
-IntegerDots::Weights IntegerDots::activations(const View &view, Value row, Value column) {
+Value IntegerDots::activations(const View &view, Value row, Value column, int64_t part) {
   Type i32 = b.getI32Type(), stored = view.element();
   int64_t each = 32 / stored.getIntOrFloatBitWidth();
-  Weights values;
-  for (int64_t at = 0; at < 4; at += each) {
-    Value loaded = vector::LoadOp::create(b, b.vec(stored, each), view.memory,
-                                          ValueRange{row, b.add(column, b.index(at))});
-    Value bitsOf = b.extract(vector::BitCastOp::create(b, b.vec(i32, 1), loaded), 0);
-    values.push_back(
-        vector::BitCastOp::create(b, b.vec(stored, each * width), b.broadcast(bitsOf, width)));
-  }
-  return values;
+  Value loaded = vector::LoadOp::create(b, b.vec(stored, each), view.memory,
+                                        ValueRange{row, b.add(column, b.index(part * each))});
+  Value both = b.extract(vector::BitCastOp::create(b, b.vec(i32, 1), loaded), 0);
+  return vector::BitCastOp::create(b, b.vec(stored, each * width), b.broadcast(both, width));
 }
 
 Value IntegerDots::begin(Value start) {
   if (chosen == Form::Bytes)
-    return {};
+    return b.integer(b.vec(b.getIntegerType(16), 2 * width), 0);
   return b.broadcast(start, width);
 }
 
-Value IntegerDots::add(Value sum, const Weights &weights, const Weights &activations) {
-  switch (chosen) {
-  case Form::Pairs:
-    for (auto [weight, activation] : llvm::zip_equal(weights, activations))
-      sum = arith::AddIOp::create(b, sum, multiplyPairs(weight, activation));
-    return sum;
-  case Form::Quads:
-    return call("llvm.x86.avx512.vpdpbusd.512", sum.getType(), {sum, weights[0], activations[0]});
-  case Form::Bytes:
-    break;
+Value IntegerDots::add(Value sum, Value weights, Value activations) {
+  if (chosen == Form::Quads)
+    return call("llvm.x86.avx512.vpdpbusd.512", sum.getType(), {sum, weights, activations});
+  Value products;
+  if (chosen == Form::Pairs) {
+    products = multiplyPairs(weights, activations);
+  } else {
+    StringRef name = width == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
+    products = call(name, b.vec(b.getIntegerType(16), 2 * width), {weights, activations});
   }
-  auto halves = b.vec(b.getIntegerType(16), 2 * width);
-  StringRef name = width == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
-  Value products = call(name, halves, {weights[0], activations[0]});
-  return sum ? Value(arith::AddIOp::create(b, sum, products)) : products;
+  return arith::AddIOp::create(b, sum, products);
 }
 
 Value IntegerDots::finish(Value sum, Value start) {

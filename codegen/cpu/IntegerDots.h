@@ -32,16 +32,17 @@ public:
   /// Rows of a register.
   int64_t lanes() const { return width; }
 
-  /// Weights of L rows for a quad, ready to be multiplied: one value, of pairs two.
-  using Weights = llvm::SmallVector<Value, 2>;
-  /// What one register of stored bytes holds: of 8 bits one quad, of 4 bits quads j and j + 4.
-  llvm::SmallVector<Weights, 2> unpack(Value bytes);
-  /// The activations of a quad of a row: `view`[row, column..].
-  Weights activations(const View &view, Value row, Value column);
+  /// Products of a quad come in so many parts: pairs in two.
+  int64_t parts() const { return wantsPairs() ? 2 : 1; }
+  /// Weights of L rows for a part of a quad. A register of stored bytes holds one quad of 8-bit
+  /// weights, or quads j and j + 4 of 4-bit ones: `quad` says which.
+  Value weights(Value bytes, int64_t quad, int64_t part);
+  /// The activations of a part of the quad `view`[row, column..], for every row of weights.
+  Value activations(const View &view, Value row, Value column, int64_t part);
 
   /// An accumulator that starts at `start`, an i32; the sum of a group.
   Value begin(Value start);
-  Value add(Value sum, const Weights &weights, const Weights &activations);
+  Value add(Value sum, Value weights, Value activations);
   Value finish(Value sum, Value start);
 
 private:

@@ -141,26 +141,38 @@ private:
         begins.push_back(start);
         integers.append(size_t(columns), dots.begin(start));
       }
-      Value firstColumn = b.mul(group, groupColumns);
-      int64_t quadsOfRegister = IntegerDots::quads / stored;
-      for (int64_t j = 0; j < stored; ++j) {
-        SmallVector<SmallVector<IntegerDots::Weights, 2>> weights;
+      auto addLine = [&](Value j, ValueRange before) {
+        SmallVector<Value> after(before), bytes;
         for (Value p : panels)
           for (int64_t v = 0; v < tile.vectors; ++v)
-            weights.push_back(dots.unpack(vector::LoadOp::create(
+            bytes.push_back(vector::LoadOp::create(
                 b, b.vec(b.getI8Type(), 4 * lanes), weight.memory,
-                ValueRange{p, group, b.index(j), b.index(column + v * lanes), b.index(0)})));
-        for (int64_t half = 0; half < quadsOfRegister; ++half) {
-          Value at = b.add(firstColumn, b.index(4 * (j + half * stored)));
-          for (int64_t r = 0; r < tile.rows; ++r) {
-            IntegerDots::Weights x = dots.activations(codes, codeRows[size_t(r)], at);
-            for (int64_t c = 0; c < columns; ++c) {
-              Value &sum = integers[size_t(r * columns + c)];
-              sum = dots.add(sum, weights[size_t(c)][size_t(half)], x);
+                ValueRange{p, group, j, b.index(column + v * lanes), b.index(0)}));
+        Value first = b.add(b.mul(group, groupColumns), b.mul(j, 4));
+        for (int64_t half = 0; half < IntegerDots::quads / stored; ++half) {
+          Value at = b.add(first, b.index(4 * half * stored));
+          for (int64_t part = 0; part < dots.parts(); ++part) {
+            SmallVector<Value> weights;
+            for (Value whole : bytes)
+              weights.push_back(dots.weights(whole, half, part));
+            for (int64_t r = 0; r < tile.rows; ++r) {
+              Value x = dots.activations(codes, codeRows[size_t(r)], at, part);
+              for (int64_t c = 0; c < columns; ++c) {
+                Value &sum = after[size_t(r * columns + c)];
+                sum = dots.add(sum, weights[size_t(c)], x);
+              }
             }
           }
         }
-      }
+        return after;
+      };
+      // In one block all sums of a group are one expression, which LLVM computes sum by sum,
+      // weights and activations waiting on the stack.
+      if (tile.rows == 1)
+        for (int64_t j = 0; j < stored; ++j)
+          integers = addLine(b.index(j), integers);
+      else
+        integers = b.loop(b.index(0), b.index(stored), 1, integers, addLine);
       SmallVector<Value> next, columnScales;
       for (Value p : panels)
         for (int64_t v = 0; v < tile.vectors; ++v)

@@ -14,6 +14,9 @@ namespace gemma::passes {
 
 /// Packed panels that one block of a contraction computes.
 static constexpr int64_t kPanelsOfBlock = 2;
+/// The same where weights are integers and rows are many: a tile of rows may have to be brought
+/// into another form, which its panels share.
+static constexpr int64_t kPanelsOfQuantisedBlock = 4;
 /// Most rows that a contraction keeps in registers together.
 static constexpr int64_t kRowTile = 8;
 /// New tokens of one sequence that one block of a prefill attention handles.
@@ -127,6 +130,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   if (!onHost())
     cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), plan);
   kernel::MmaAttr tile = cut.tile;
+  int64_t panels = quantised.empty() || plan.hoistRows ? kPanelsOfBlock : kPanelsOfQuantisedBlock;
   Value partials, tickets;
   if (int64_t segments = tile ? tile.getSegments() : 0) {
     auto sums = MemRefType::get({2 * segments, tile.getRows() * tile.getTokens()}, b.getF32Type());
@@ -141,7 +145,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   auto op =
       kernel::ContractOp::create(b, loc, block, act, weightArg, out, quantised, partials, tickets,
                                  best, kernel::ExtentAttr::get(b.getContext(), extent),
-                                 b.getI64IntegerAttr(tile ? tile.getRows() / 8 : kPanelsOfBlock),
+                                 b.getI64IntegerAttr(tile ? tile.getRows() / 8 : panels),
                                  b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
                                  activation ? b.getUnitAttr() : UnitAttr(), tile);
   {
@@ -171,7 +175,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     named.push_back(activation);
   AffineExpr blocks = expressions.getAffineConstantExpr(
       tile ? llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())
-           : llvm::divideCeil(packed.getDimSize(0), kPanelsOfBlock));
+           : llvm::divideCeil(packed.getDimSize(0), panels));
   if (tile)
     blocks = partials ? expressions.getAffineConstantExpr(tile.getSegments())
                       : blocks * sizeOf(expressions, extent).ceilDiv(tile.getTokens());
