@@ -198,9 +198,10 @@ void Translator::mma(const Instruction &i, Modifiers &m) {
   unsigned slot = 0;
   for (unsigned k = 1; k < 4; ++k)
     for (const Operand &element : elementsOf(i.operands[k]))
-      b.CreateStore(readBits(element, 32),
-                    b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), thread,
-                                                 offsetof(EmuThread, operands) + 4 * slot++));
+      b.CreateStore(
+          readBits(element, 32),
+          b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), thread,
+                                       offsetof(EmuThread, operands) + sizeof(uint32_t) * slot++));
   uint32_t kind =
       wide ? (bf16 ? EmuMmaBf16K16 : EmuMmaF16K16) : (bf16 ? EmuMmaBf16K8 : EmuMmaF16K8);
   if (provenance && !bf16)

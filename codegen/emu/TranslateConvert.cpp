@@ -95,7 +95,7 @@ void Translator::mov(const Instruction &i, Modifiers &m) {
     unsigned bits = type.bits / unsigned(to.elements.size());
     Value *whole = readBits(from, type.bits);
     for (unsigned k = 0; k < to.elements.size(); ++k)
-      write(to.elements[k], b.CreateTrunc(b.CreateLShr(whole, bits * k), intType(bits)));
+      write(to.elements[k], b.CreateTrunc(b.CreateLShr(whole, uint64_t(bits) * k), intType(bits)));
     return;
   }
   if (from.kind == Operand::Vector) {
@@ -104,7 +104,7 @@ void Translator::mov(const Instruction &i, Modifiers &m) {
     for (unsigned k = 0; k < from.elements.size(); ++k)
       whole = b.CreateOr(
           whole, b.CreateShl(b.CreateZExt(readBits(from.elements[k], bits), intType(type.bits)),
-                             bits * k));
+                             uint64_t(bits) * k));
     return write(to, whole);
   }
   write(to, readBits(from, type.bits));
@@ -165,7 +165,7 @@ llvm::Value *Translator::convert(Type to, Type from, Value *value, const std::st
     if (from.isSigned() != to.isSigned()) {
       problem("cvt.sat between signed and unsigned integers is not supported");
     } else if (to.isSigned()) {
-      auto limit = [&](llvm::APInt bound) {
+      auto limit = [&](const llvm::APInt &bound) {
         return llvm::ConstantInt::get(ir.getContext(), bound.sext(from.bits));
       };
       value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, value,

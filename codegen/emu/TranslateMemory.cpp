@@ -88,10 +88,11 @@ void Translator::ld(const Instruction &i, Modifiers &m) {
   if (isWatched(memory.space))
     observe(from, bytes * memory.vector, memory.kind, i);
   std::vector<Value *> values;
+  values.reserve(memory.vector);
   for (unsigned k = 0; k < memory.vector; ++k)
-    values.push_back(b.CreateAlignedLoad(intType(memory.type.bits),
-                                         pointer(b.CreateAdd(from, b.getInt64(k * bytes))),
-                                         llvm::Align(1), isWatched(memory.space)));
+    values.push_back(b.CreateAlignedLoad(
+        intType(memory.type.bits), pointer(b.CreateAdd(from, b.getInt64(uint64_t(k) * bytes))),
+        llvm::Align(1), isWatched(memory.space)));
   for (unsigned k = 0; k < memory.vector; ++k)
     if (memory.type.isSigned())
       writeSigned(targets[k], values[k]);
@@ -113,7 +114,7 @@ void Translator::st(const Instruction &i, Modifiers &m) {
     observe(to, bytes * memory.vector, memory.kind, i);
   for (unsigned k = 0; k < memory.vector; ++k)
     b.CreateAlignedStore(readBits(sources[k], memory.type.bits),
-                         pointer(b.CreateAdd(to, b.getInt64(k * bytes))), llvm::Align(1),
+                         pointer(b.CreateAdd(to, b.getInt64(uint64_t(k) * bytes))), llvm::Align(1),
                          isWatched(memory.space));
 }
 
@@ -146,7 +147,7 @@ void Translator::prefetch(const Instruction &i, Modifiers &m) {
 
 void Translator::atom(const Instruction &i, Modifiers &m) {
   bool hasResult = i.opcode == "atom";
-  std::string space = takeSpace(m);
+  takeSpace(m);
   static const std::map<std::string, uint32_t> kinds = {
       {"add", EmuAtomicAdd}, {"min", EmuAtomicMin}, {"max", EmuAtomicMax},   {"and", EmuAtomicAnd},
       {"or", EmuAtomicOr},   {"xor", EmuAtomicXor}, {"exch", EmuAtomicExch}, {"cas", EmuAtomicCas},
