@@ -26,9 +26,10 @@ uint32_t exp2(uint32_t a) { return hash(EmuProvenanceExp2 | EmuProvenanceApprox,
 uint16_t narrow(uint32_t a) { return uint16_t(hash(EmuProvenanceToBf16, a)); }
 
 std::vector<uint32_t> someNumbers(size_t count) {
-  std::mt19937 random(3);
+  std::mt19937 random(3); // NOLINT(bugprone-random-generator-seed): the same numbers each time
   std::normal_distribution<float> normal;
   std::vector<uint32_t> numbers;
+  numbers.reserve(count);
   for (size_t i = 0; i < count; ++i)
     numbers.push_back(bits(normal(random)));
   return numbers;
@@ -106,11 +107,11 @@ TEST(EmuProvenance, HashesAreOrdinaryNumbers) {
 }
 
 TEST(EmuProvenance, SumsOfProductsKnowTheirPlaces) {
-  std::mt19937 random(5);
+  std::mt19937 random(5); // NOLINT(bugprone-random-generator-seed): the same numbers each time
   auto some = [&] {
-    std::vector<uint16_t> values;
-    for (int k = 0; k < 16; ++k)
-      values.push_back(f32ToBf16(float(int(random() % 2000) - 1000) / 64 + 0.001f));
+    std::vector<uint16_t> values(16);
+    for (uint16_t &value : values)
+      value = f32ToBf16(float(int(random() % 2000) - 1000) / 64 + 0.001f);
     return values;
   };
   uint32_t c = bits(0.3f);
@@ -188,13 +189,16 @@ TEST(EmuProvenance, CodeHashesInPlaceOfComputing) {
 }
 
 TEST(EmuProvenance, RefusesWhatHasNoHash) {
-  for (const char *text :
-       {"cvt.rzi.s32.f32 %r9, %f1;", "cvt.rni.f32.f32 %f9, %f1;", "add.sat.f32 %f9, %f1, %f2;",
-        "add.f64 %d9, %d8, %d7;", "add.rn.f16 %h9, %h1, %h2;", "cvt.rn.f16.f32 %h9, %f1;",
-        "cvt.f64.f32 %d9, %f1;", "atom.global.add.f32 %f9, [%d0], %f1;",
-        "cvt.rn.bf16.f64 %h9, %d9;",
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, "
-        "{%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f1, %f2, %f3, %f4};"}) {
+  const std::string product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                              "{%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, "
+                              "{%f1, %f2, %f3, %f4};";
+  const std::vector<std::string> texts = {
+      "cvt.rzi.s32.f32 %r9, %f1;",  "cvt.rni.f32.f32 %f9, %f1;",
+      "add.sat.f32 %f9, %f1, %f2;", "add.f64 %d9, %d8, %d7;",
+      "add.rn.f16 %h9, %h1, %h2;",  "cvt.rn.f16.f32 %h9, %f1;",
+      "cvt.f64.f32 %d9, %f1;",      "atom.global.add.f32 %f9, [%d0], %f1;",
+      "cvt.rn.bf16.f64 %h9, %d9;",  product};
+  for (const std::string &text : texts) {
     codegen::EmuCodegenOptions options;
     EXPECT_TRUE(codegen::compilePtx(smallKernel(text), options)) << text;
     options.provenance = true;

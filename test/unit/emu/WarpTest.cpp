@@ -176,7 +176,7 @@ std::string matrixKernel(const std::string &instruction) {
 
 TEST(EmuWarp, LoadsMatrices) {
   auto element = [](int matrix, int row, int column) {
-    return uint64_t(1000 * matrix + 10 * row + column);
+    return uint64_t(matrix) * 1000 + uint64_t(row) * 10 + uint64_t(column);
   };
   std::string direct =
       matrixKernel("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r4];\n"
@@ -231,7 +231,7 @@ void checkMma(bool bf16, bool wide) {
       words.push_back(bits(w(pair + r * 8, group)) | bits(w(pair + r * 8 + 1, group)) << 16);
     words.resize(6);
     for (int p = 0; p < 3; ++p)
-      in[size_t(l * 3 + p)] = words[size_t(2 * p)] | words[size_t(2 * p + 1)] << 32;
+      in[size_t(l) * 3 + size_t(p)] = words[size_t(p) * 2] | words[size_t(p) * 2 + 1] << 32;
   }
   std::string type = bf16 ? "bf16" : "f16";
   std::string list = wide ? "{%r10, %r11, %r12, %r13}, {%r14, %r15}" : "{%r10, %r11}, {%r12}";
@@ -255,7 +255,7 @@ void checkMma(bool bf16, bool wide) {
       float expected = 0.5f;
       for (int k = 0; k < K; ++k)
         expected += a(row, k) * w(k, column);
-      uint64_t word = run[size_t(l * 2 + r / 2)] >> (32 * (r % 2));
+      uint64_t word = run[size_t(l) * 2 + size_t(r / 2)] >> (32 * (r % 2));
       EXPECT_EQ(std::bit_cast<float>(uint32_t(word)), expected) << l << " " << r;
     }
 }
