@@ -26,7 +26,7 @@ static constexpr size_t hashedHeaderBytes = 24;
 static constexpr size_t digestBytes = 32;
 
 const std::vector<std::string> &Artifact::knownFeatures() {
-  static const std::vector<std::string> features = {"host-x86_64", "cuda"};
+  static const std::vector<std::string> features = {"host-x86_64", "cuda", "top"};
   return features;
 }
 

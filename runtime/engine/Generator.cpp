@@ -66,8 +66,12 @@ private:
   /// What the next token is chosen from: row `row` of the last step's outputs.
   Status readRow(int64_t row) {
     if (wanted == OutputsWanted::Top) {
-      context.output(topValuesName)->copyRow(row, topValues);
-      context.output(topIdsName)->copyRow(row, topIds);
+      std::optional<OutputView> values = context.output(topValuesName),
+                                ids = context.output(topIdsName);
+      if (!values || !ids)
+        return internalError("a step did not bring the largest logits");
+      values->copyRow(row, topValues);
+      ids->copyRow(row, topIds);
       return {};
     }
     std::optional<OutputView> view = context.output("logits");

@@ -166,6 +166,9 @@ private:
       if (output.name.empty() || !names.insert(output.name).second)
         fail(place + ".name",
              "expected a name that is there once, got " + quoteForMessage(output.name));
+      if (!isFloat(output.type) && (output.type != ScalarType::I32 || output.name != topIdsName))
+        fail(place + ".type", std::string("expected a float type, or i32 of top_ids, got ") +
+                                  std::string(name(output.type)));
       if (!outputBytes(output, program.limits))
         fail(place, "expected at most 63 bits of bytes");
     }

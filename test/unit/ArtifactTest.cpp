@@ -265,6 +265,14 @@ TEST(ProgramCheck, Refuses) {
   EXPECT_TRUE(
       has(change([](Program &p) { p.weights[0].shape = {INT64_MAX, INT64_MAX}; }), "weights[0]"));
   EXPECT_TRUE(has(change([](Program &p) { p.variants.clear(); }), "at least one"));
+  // Ids are the only output that is none of floats.
+  EXPECT_TRUE(has(change([](Program &p) { p.outputs[0].type = ScalarType::I32; }),
+                  "outputs[0].type: expected a float type, or i32 of top_ids, got i32"));
+  EXPECT_EQ(
+      change([](Program &p) { p.outputs.push_back({topIdsName, ScalarType::I32, {4}, 'R'}); }), "");
+  EXPECT_TRUE(
+      has(change([](Program &p) { p.outputs.push_back({topIdsName, ScalarType::I64, {4}, 'R'}); }),
+          "got i64"));
 }
 
 } // namespace

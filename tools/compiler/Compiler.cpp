@@ -376,6 +376,8 @@ Expected<Artifact> compileModel(const ModelConfig &config, const CompileOptions 
   artifact.objects = std::move(*objects);
   if (isForCuda(options))
     artifact.requiredFeatures = {"cuda"};
+  if (options.top > 0)
+    artifact.requiredFeatures.push_back("top");
   artifact.compilerVersion = GEMMA_VERSION;
   artifact.modelName = describe(config);
   return artifact;
