@@ -76,14 +76,12 @@ Status Cublas::multiply(const Product &product) const {
   if (Status status = device->makeCurrent(); !status)
     return status;
   const float one = 1, zero = 0;
-  auto pointer = [](cuda::DevicePointer address) { return reinterpret_cast<void *>(address); };
   // Column by column, as cuBLAS has it, y is [n, tokens], w is [k, n] and x is [k, tokens].
   auto n = int(product.n), k = int(product.k), tokens = int(product.tokens);
-  return check("cublasGemmEx",
-               gemm(handle, transposed, plain, n, tokens, k, &one, pointer(product.w), typeBF16, k,
-                    pointer(product.x), typeBF16, k, &zero, pointer(product.y),
-                    product.output == ScalarType::F32 ? typeF32 : typeBF16, n, computeF32,
-                    defaultAlgorithm));
+  return check("cublasGemmEx", gemm(handle, transposed, plain, n, tokens, k, &one, product.w,
+                                    typeBF16, k, product.x, typeBF16, k, &zero, product.y,
+                                    product.output == ScalarType::F32 ? typeF32 : typeBF16, n,
+                                    computeF32, defaultAlgorithm));
 }
 
 } // namespace gemma::check

@@ -41,9 +41,11 @@ private:
   Handle handle = nullptr;
   int versionNumber = 0;
   Code (*destroy)(Handle) = nullptr;
+  /// Its addresses of the device are pointers in cuBLAS's own header.
   Code (*gemm)(Handle, int transA, int transB, int m, int n, int k, const void *alpha,
-               const void *a, int typeA, int lda, const void *b, int typeB, int ldb,
-               const void *beta, void *c, int typeC, int ldc, int compute, int algorithm) = nullptr;
+               cuda::DevicePointer a, int typeA, int lda, cuda::DevicePointer b, int typeB, int ldb,
+               const void *beta, cuda::DevicePointer c, int typeC, int ldc, int compute,
+               int algorithm) = nullptr;
 };
 
 } // namespace gemma::check

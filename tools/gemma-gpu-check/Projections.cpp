@@ -161,6 +161,7 @@ Status Bench::launch(const Projection &projection, uint64_t blocks, uint64_t num
   std::vector<cuda::DevicePointer> values = pointers;
   values[weightArgument] += number % copies * projection.weight->bytes;
   std::vector<void *> parameters;
+  parameters.reserve(values.size());
   for (cuda::DevicePointer &value : values)
     parameters.push_back(&value);
   const cuda::LoadedKernel &kernel = kernels.kernels[size_t(projection.launch->kernel)];
