@@ -24,7 +24,10 @@ LoweredModel::LoweredModel(const ModelConfig &config, Limits limits, bool shared
   codegen::registerGpuCodegenDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
-  lowered = importModel(*context, config, {ScalarType::BF16, /*narrowActivations=*/true, /*top=*/1});
+  ImportOptions import;
+  import.narrowActivations = true;
+  import.top = 1;
+  lowered = importModel(*context, config, import);
   passes::PhaseOptions options;
   options.family = "cuda";
   options.kvSharing = sharedKeys;
