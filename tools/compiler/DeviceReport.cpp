@@ -5,6 +5,7 @@
 #include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
 #include "tools/compiler/DeviceCode.h"
+#include "tools/compiler/ExecutedKernels.h"
 
 #include "mlir/IR/IntegerSet.h"
 #include "llvm/ADT/MapVector.h"
@@ -43,11 +44,22 @@ public:
   Reporter(ModuleOp module, const DeviceModel &device, TargetReport &report)
       : module(module), device(device), report(report) {}
 
+  /// Two texts for different architectures are the same code if only their `.target` differs.
+  static std::string hashOf(StringRef ptx) {
+    auto [before, rest] = ptx.split("\n.target ");
+    return hashHex(before.str() + rest.split('\n').second.str());
+  }
+
   void addKernel(const codegen::PtxKernel &kernel, int64_t registers) {
     auto function = module.lookupSymbol<kernel::FuncOp>(kernel.name);
-    ReportedKernel made{kernel.name, instanceOf(function),
-                        BlockNeeds{kernel.threads, kernel.sharedBytes, registers}, 0,
-                        hashHex(kernel.ptx.at(device.chip))};
+    ReportedKernel made{kernel.name,
+                        instanceOf(function),
+                        BlockNeeds{kernel.threads, kernel.sharedBytes, registers},
+                        0,
+                        hashOf(kernel.ptx.at(device.chip)),
+                        signatureOf(function),
+                        ""};
+    made.executed = suiteThatExecutes(made.signature).value_or("");
     made.blocksOfProcessor = blocksOfProcessor(device, made.block);
     blocksOf[kernel.name] = made.blocksOfProcessor;
     report.kernels.push_back(std::move(made));
@@ -217,11 +229,12 @@ static void printTarget(llvm::raw_ostream &os, const TargetReport &report) {
   auto name = [&](const std::string &text) {
     return text + std::string(width + 1 - std::min(width, text.size()), ' ');
   };
-  os << "  kernels\n    " << name("kernel") << "regs  smem B threads blk/SM  instance\n";
+  os << "  kernels\n    " << name("kernel") << "regs  smem B threads blk/SM  tests     instance\n";
   for (const ReportedKernel &kernel : report.kernels)
-    os << formatv("    {0}{1,4} {2,7} {3,7} {4,6}  {5}\n", name(kernel.name),
+    os << formatv("    {0}{1,4} {2,7} {3,7} {4,6}  {5,-9} {6}\n", name(kernel.name),
                   registersText(kernel.block.registers), kernel.block.sharedBytes,
-                  kernel.block.threads, kernel.blocksOfProcessor, kernel.instance);
+                  kernel.block.threads, kernel.blocksOfProcessor,
+                  kernel.executed.empty() ? "assembled" : kernel.executed, kernel.instance);
   for (const ReportedStep &step : report.steps) {
     os << formatv("  {0} ({1})\n    {2}", stepTitle(step), step.variant, name("kernel"))
        << "count    grid  waves  fill       MB    GFLOP        us  bound\n";
@@ -242,7 +255,8 @@ std::string reportText(const std::vector<TargetReport> &reports) {
   llvm::raw_string_ostream os(text);
   os << "A model, not a measurement: bytes and FLOPs are what a launch has to move and compute at "
         "least;\ntimes take the longer of the two at the device's assumed rates. fill: mean / "
-        "largest number of blocks a multiprocessor gets.\n";
+        "largest number of blocks a multiprocessor gets.\ntests: the suite that executes the "
+        "kernel's code path on the emulated device, from the same PTX; assembled: none does.\n";
   for (const TargetReport &report : reports)
     printTarget(os, report);
   return text;
@@ -292,7 +306,9 @@ Json reportJson(const std::vector<TargetReport> &reports) {
            {"shared_bytes", kernel.block.sharedBytes},
            {"threads", kernel.block.threads},
            {"blocks_per_multiprocessor", kernel.blocksOfProcessor},
-           {"ptx", kernel.ptxHash}});
+           {"ptx", kernel.ptxHash},
+           {"signature", kernel.signature},
+           {"executed", kernel.executed.empty() ? Json(nullptr) : Json(kernel.executed)}});
     for (const ReportedStep &step : report.steps)
       steps.push_back(stepJson(step));
     targets.push_back({{"target", report.target},

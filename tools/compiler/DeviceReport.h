@@ -20,7 +20,11 @@ struct ReportedKernel {
   std::string instance; ///< instanceOf()
   BlockNeeds block;     ///< registers 0: there is no ptxas
   int64_t blocksOfProcessor = 0;
-  std::string ptxHash; ///< of the text, which the emulated device executes too
+  /// Of the text without its line `.target`: equal hashes are the text that the emulated device
+  /// executes.
+  std::string ptxHash;
+  std::string signature; ///< signatureOf()
+  std::string executed;  ///< the suite of tests that executes it; empty: assembled only
 };
 
 /// All launches of one kernel in a step.

@@ -45,12 +45,15 @@ def main(path, *expected):
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     check("model" in report["kind"], report["kind"])
+    texts = {}
     for target in report["targets"]:
         kernels = {kernel["name"]: kernel for kernel in target["kernels"]}
         check(len(kernels) == len(target["kernels"]), "kernels of one name")
         for kernel in kernels.values():
             check(kernel["instance"] and kernel["blocks_per_multiprocessor"] >= 1, kernel)
-            check(len(kernel["ptx"]) == 32, kernel)
+            # The same PTX on every device, emulated ones among them.
+            check(len(kernel["ptx"]) == 32 and texts.setdefault(kernel["name"], kernel["ptx"]) == kernel["ptx"], kernel)
+            check(kernel["signature"] and kernel["executed"] in (None, "everyday", "long"), kernel)
         rates = dict(target["assumed"], multiprocessors=target["multiprocessors"])
         check([step["name"] for step in target["steps"]] == ["decode", "prefill"], target["steps"])
         for step in target["steps"]:

@@ -1,6 +1,7 @@
 // The GPU kernels at the sizes of the published models, executed by the emulated device, against
 // host kernels in float64 or float32 on the same random bf16 weights.
 #include "CompiledModel.h"
+#include "test/unit/EmulatedCases.h"
 
 #include "tools/verify/RandomCheckpoint.h"
 
@@ -11,16 +12,6 @@ using namespace gemma::test;
 
 namespace {
 
-/// A published configuration with one layer of each kind and a small vocabulary.
-ModelConfig twoLayers(const char *model) {
-  auto config =
-      readModelConfig(sourcePath(std::string("test/data/configs/") + model + "/config.json"));
-  EXPECT_TRUE(config) << config.error().message;
-  config->layerKinds = {LayerKind::Sliding, LayerKind::Global};
-  config->vocab = 256;
-  return *config;
-}
-
 Ids someTokens(int64_t count) {
   Ids ids;
   for (int64_t i = 0; i < count; ++i)
@@ -28,19 +19,21 @@ Ids someTokens(int64_t count) {
   return ids;
 }
 
-CompiledModel compiledFor(const char *target, ScalarType dtype, const Checkpoint &checkpoint) {
+CompiledModel compiledFor(const char *target, ScalarType dtype, const EmulatedCase &emulated,
+                          const Checkpoint &checkpoint) {
   compiler::CompileOptions options;
   options.dtype = dtype;
   options.targets = {target};
-  options.maxContext = 128;
-  options.maxChunk = 64;
+  options.maxContext = emulated.context;
+  options.maxChunk = emulated.chunk;
   if (options.targets.front() == "host")
     options.isas = {runnableIsas().front()};
   return CompiledModel::load(compiler::compileModel(checkpoint.config(), options), checkpoint);
 }
 
-/// Logits of `prompt` tokens as one step, then of `single` tokens one by one.
-Tensor logitsOf(CompiledModel &compiled, int64_t prompt, int64_t single) {
+/// Logits of the prompt as one step, then of the tokens one by one.
+Tensor logitsOf(CompiledModel &compiled, const EmulatedCase &emulated) {
+  int64_t prompt = emulated.prompt, single = emulated.single;
   Ids tokens = someTokens(prompt + single);
   auto sequence = compiled.sequence();
   Tensor logits = compiled.prefill(*sequence, Ids(tokens.begin(), tokens.begin() + prompt));
@@ -52,20 +45,19 @@ Tensor logitsOf(CompiledModel &compiled, int64_t prompt, int64_t single) {
 }
 
 /// rms of the logits' differences from those of host kernels in `exact`.
-void compare(const ModelConfig &config, ScalarType exact, int64_t prompt, int64_t single,
-             double bound) {
-  auto checkpoint = verify::makeRandomCheckpoint(config, 5);
+void compare(const EmulatedCase &emulatedCase, ScalarType exact, double bound) {
+  auto checkpoint = verify::makeRandomCheckpoint(emulatedCase.config, 5);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Tensor expected, hostBf16;
   {
-    CompiledModel host = compiledFor("host", exact, *checkpoint);
+    CompiledModel host = compiledFor("host", exact, emulatedCase, *checkpoint);
     ASSERT_TRUE(host.context);
-    expected = logitsOf(host, prompt, single);
+    expected = logitsOf(host, emulatedCase);
   }
-  CompiledModel emulated = compiledFor("emu-sm_80", ScalarType::BF16, *checkpoint);
+  CompiledModel emulated = compiledFor("emu-sm_80", ScalarType::BF16, emulatedCase, *checkpoint);
   ASSERT_TRUE(emulated.context);
   EXPECT_EQ(emulated.model->isa(), "emulated sm_80");
-  Tensor logits = logitsOf(emulated, prompt, single);
+  Tensor logits = logitsOf(emulated, emulatedCase);
   ASSERT_EQ(logits.data.size(), expected.data.size());
   double scale = rmsDifference(expected, Tensor({int64_t(expected.data.size())}));
   double rms = rmsDifference(logits, expected);
@@ -75,25 +67,19 @@ void compare(const ModelConfig &config, ScalarType exact, int64_t prompt, int64_
   EXPECT_LE(rms, bound);
 }
 
-// Heads of 256 and 512 lanes, 16 on 8 and on 1 KV head, in a narrow model; the window is crossed in
-// the prompt and again in decoding.
 TEST(EmulatedShapes, TrueHeadsAcrossTheWindow) {
-  ModelConfig config = twoLayers("gemma-4-12B");
-  config.hidden = 128;
-  config.intermediate = 256;
-  config.sliding.window = 32;
-  ASSERT_EQ(config.sliding.headDim, 256);
-  ASSERT_EQ(config.global.headDim, 512);
-  ASSERT_EQ(config.heads, 16);
-  compare(config, ScalarType::F64, 44, 6, 0.03);
+  EmulatedCase emulated = trueHeadsCase();
+  ASSERT_EQ(emulated.config.sliding.headDim, 256);
+  ASSERT_EQ(emulated.config.global.headDim, 512);
+  ASSERT_EQ(emulated.config.heads, 16);
+  compare(emulated, ScalarType::F64, 0.03);
 }
 
-// The 12B's true width: decoding one token, and one tile of a prompt.
 TEST(EmulatedShapes, TrueWidth) {
   const char *wanted = std::getenv("GEMMA_LONG_TESTS");
   if (!wanted || std::string(wanted) != "1")
     GTEST_SKIP() << "minutes; GEMMA_LONG_TESTS=1 runs it";
-  compare(twoLayers("gemma-4-12B"), ScalarType::F32, 16, 1, 0.03);
+  compare(trueWidthCase(), ScalarType::F32, 0.03);
 }
 
 } // namespace

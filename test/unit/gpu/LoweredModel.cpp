@@ -89,14 +89,21 @@ GpuKernel &LoweredModel::compiled(kernel::FuncOp kernel) {
 
 //===--- the memory of a step ---===//
 
-LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, uint8_t poison)
-    : model(model), runs(runs), seed(seed), poison(poison) {
+GemmaSizes sizesOf(const Runs &runs) {
   auto count = static_cast<int64_t>(runs.size());
-  sizes = {0, count, 0, 0, count};
+  GemmaSizes sizes = {0, count, 0, 0, count};
   for (Run run : runs) {
     sizes.tokens += run.fresh;
     sizes.longestRun = std::max(sizes.longestRun, run.fresh);
     sizes.longestSeq = std::max(sizes.longestSeq, run.length);
+  }
+  return sizes;
+}
+
+LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, uint8_t poison)
+    : model(model), runs(runs), seed(seed), poison(poison) {
+  sizes = sizesOf(runs);
+  for (Run run : runs) {
     slots.insert(slots.begin(), static_cast<int32_t>(slots.size()));
     pagesInAll += llvm::divideCeil(run.length, 16) + 1;
   }

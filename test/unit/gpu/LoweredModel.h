@@ -51,6 +51,9 @@ struct Run {
 };
 using Runs = std::vector<Run>;
 
+/// Of a step with logits of every sequence's last token.
+GemmaSizes sizesOf(const Runs &runs);
+
 /// The memory of one step and its launches.
 class LoweredStep {
 public:

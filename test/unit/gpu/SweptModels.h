@@ -1,0 +1,43 @@
+// The models and steps that GpuSweep runs kernel by kernel on the emulated device: what there is to
+// execute, apart from executing it.
+#pragma once
+
+#include "test/unit/gpu/LoweredModel.h"
+
+namespace gemma::test {
+
+struct SweptStep {
+  Runs runs;
+  uint32_t seed = 0;
+};
+
+struct SweptModel {
+  ModelConfig config;
+  LoweredModel::Limits limits;
+  bool sharedKeys = false;
+  bool every = false; ///< in every order and mode
+  std::vector<SweptStep> steps;
+};
+
+/// Sizes that no tile divides.
+ModelConfig smallModel();
+
+/// `tokens` tokens in `sequences` sequences of different sizes.
+Runs raggedRuns(int64_t tokens, int64_t sequences, size_t salt);
+
+// Of every test run.
+std::vector<SweptModel> everySize();
+std::vector<SweptModel> madeKeys();
+/// The heads of the 12B and of the 31B.
+std::vector<SweptModel> trueHeads();
+
+/// A part of the full product: small and true heads, stored and computed keys, every batch, order
+/// and mode.
+struct LongSweep {
+  bool trueHeads = false, sharedKeys = false;
+  std::vector<int64_t> tokens;
+};
+std::vector<LongSweep> longSweeps();
+std::vector<SweptModel> modelsOf(const LongSweep &sweep);
+
+} // namespace gemma::test
