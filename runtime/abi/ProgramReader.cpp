@@ -289,7 +289,7 @@ private:
   static OutputPlan readOutput(const JsonObject &object) {
     OutputPlan out;
     out.name = readString(object, "name");
-    out.type = readType(object, "type", /*integers=*/true);
+    out.type = readType(object, "type", Types::Bytes);
     out.shape = readShape(object, "shape");
     out.extent = readEnum(object, "extent", {"T", "R"}) == 0 ? 'T' : 'R';
     return out;
