@@ -11,7 +11,7 @@ GroupLowering::Codes GroupLowering::quantise(Value x, program::WeightOp weight) 
   Builder types(group.getContext());
   Location loc = group.getLoc();
   kernel::Extent extent = extentOf(x);
-  int64_t groups = cast<MemRefType>(*weight.getPacked()).getDimSize(1);
+  int64_t groups = cast<MemRefType>(weight.getPackedAttr().getValue()).getDimSize(1);
   int64_t zero = weight.getType().getElementTypeBitWidth() == 8 ? 128 : 8;
   auto ofRows = [&](int64_t rows, int64_t columns, Type element) {
     return MemRefType::get({rows, columns}, element);
@@ -57,7 +57,7 @@ GroupLowering::Codes GroupLowering::quantise(Value x, program::WeightOp weight) 
 
 LogicalResult GroupLowering::lowerQuantisedEmbed(ir::EmbedOp op, program::WeightOp weight) {
   extents[op.getY()] = kernel::Extent::T;
-  auto codes = cast<MemRefType>(*weight.getPacked());
+  auto codes = cast<MemRefType>(weight.getPackedAttr().getValue());
   int64_t n = op.getY().getType().getShape().back(),
           bits = weight.getType().getElementTypeBitWidth();
   constexpr int64_t groupColumns = program::kGroupColumns;
@@ -94,7 +94,7 @@ LogicalResult GroupLowering::lowerQuantisedEmbed(ir::EmbedOp op, program::Weight
     return m.scale(m.mul(real, scale), mul);
   };
   if (bits == 8) {
-    RowInput row{{table, program::packedIndices(*weight.getLayout(), token, e)},
+    RowInput row{{table, program::packedIndices(weight.getLayoutAttr(), token, e)},
                  RankedTensorType::get(n, i8)};
     RowInput scale{{scales, {token.floorDiv(16), e.floorDiv(groupColumns), token % 16}},
                    RankedTensorType::get(n, acc)};

@@ -27,7 +27,8 @@ Value VariantMemory::weight(StringRef symbol) {
 
 Value VariantMemory::weightScales(StringRef symbol) {
   auto weight = module.lookupSymbol<program::WeightOp>(symbol);
-  return ref(symbol, "scales", program::scalesType(cast<MemRefType>(*weight.getPacked())));
+  return ref(symbol, "scales",
+             program::scalesType(cast<MemRefType>(weight.getPackedAttr().getValue())));
 }
 
 Value VariantMemory::cacheLane(StringRef symbol, StringRef lane) {
