@@ -4,6 +4,16 @@ namespace gemma::codegen {
 
 const std::vector<HostIsa> &hostIsas() {
   static const std::vector<HostIsa> isas = {
+      {"avx512vnni",
+       "+avx512vnni,+fast-dpwssd,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,+avx2,+fma,"
+       "+f16c,+bmi,+bmi2,-prefer-256-bit",
+       512,
+       32,
+       true,
+       true,
+       HostIsa::ByteDot::Quads,
+       {"avx512vnni", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx2", "fma",
+        "f16c", "bmi", "bmi2"}},
       {"avx512",
        "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,+avx2,+fma,+f16c,+bmi,+bmi2,"
        "-prefer-256-bit",

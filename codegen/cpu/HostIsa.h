@@ -9,7 +9,7 @@ namespace gemma::codegen {
 
 /// A feature set of x86-64, not a level name: what a kernel variant may use.
 struct HostIsa {
-  std::string name;     ///< "baseline", "avx2", "avx512"
+  std::string name;     ///< "baseline", "avx2", "avx512", "avx512vnni"
   std::string features; ///< LLVM feature string over `-mcpu=x86-64`
   int64_t vectorBits;   ///< of the widest register
   int64_t registers;    ///< vector registers
@@ -19,10 +19,12 @@ struct HostIsa {
   enum class ByteDot { None, Pairs, Quads } byteDot;
   /// CPU features in LLVM's spelling: all must be there for the variant to run.
   std::vector<std::string> needs;
+  /// Whether its code differs from a narrower variant's only where integers are multiplied.
+  bool onlyForIntegers() const { return byteDot == ByteDot::Quads; }
 };
 
-/// The variants whose code differs, widest first: avx512, avx2, baseline. VNNI and BF16 variants
-/// join when a kernel uses their instructions.
+/// The variants whose code differs, widest first: avx512vnni, avx512, avx2, baseline. A BF16
+/// variant joins when a kernel uses its instructions.
 const std::vector<HostIsa> &hostIsas();
 
 /// The variant of that name, or null.

@@ -12,7 +12,7 @@ def LowerKernelsToHost : Pass<"gemma-lower-kernels-to-host", "::mlir::ModuleOp">
     `gemma.scratch_bytes`.
   }];
   let options = [Option<"isa", "isa", "std::string", "\"avx2\"",
-                        "instruction set: avx512, avx2 or baseline">];
+                        "instruction set: avx512vnni, avx512, avx2 or baseline">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",

@@ -106,11 +106,13 @@ static Status resolveWeightTypes(CompileOptions &options) {
   return {};
 }
 
-/// The instruction sets that the options name, or all.
+/// The instruction sets that the options name, or all that make a difference.
 static std::vector<codegen::HostIsa> wantedIsas(const CompileOptions &options) {
+  bool integers = isInteger(options.weightType) || isInteger(options.embeddingType);
   std::vector<codegen::HostIsa> isas;
   for (const codegen::HostIsa &isa : codegen::hostIsas())
-    if (options.isas.empty() || llvm::is_contained(options.isas, isa.name))
+    if (options.isas.empty() ? integers || !isa.onlyForIntegers()
+                             : llvm::is_contained(options.isas, isa.name))
       isas.push_back(isa);
   return isas;
 }

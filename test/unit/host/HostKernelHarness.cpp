@@ -166,7 +166,9 @@ void HostModule::run(const std::string &kernel, GemmaSizes sizes, std::vector<Bu
 }
 
 bool cpuRuns(const HostIsa &isa) {
-  if (isa.name == "avx512")
+  if (isa.name == "avx512vnni" && !__builtin_cpu_supports("avx512vnni"))
+    return false;
+  if (isa.vectorBits == 512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512cd");

@@ -14,7 +14,8 @@
 
 namespace gemma::codegen::test {
 
-/// An array in the memory of a kernel, of "f64", "f32", "bf16", "f16", "i32", "i16" or "i8", read and set as double.
+/// An array in the memory of a kernel, of "f64", "f32", "bf16", "f16", "i32", "i16" or "i8", read
+/// and set as double.
 class Buffer {
 public:
   Buffer(std::string type, int64_t elements, double fill = 0.0);
@@ -62,6 +63,8 @@ bool cpuRuns(const HostIsa &isa);
 /// Compiles `text` for every variant and calls `body` with those that run here.
 template <typename Body> void forEachIsa(const std::string &text, Body body) {
   for (const HostIsa &isa : hostIsas()) {
+    if (isa.onlyForIntegers() && text.find("kernel.quantize") == std::string::npos)
+      continue;
     SCOPED_TRACE(isa.name);
     HostModule module(text, isa);
     if (module.loaded())
