@@ -317,8 +317,8 @@ LogicalResult ContractOp::verify() {
   if (isQuantised() && failed(verifyQuantised(*this)))
     return failure();
   // contract_c7
-  int64_t segments = gpu ? getGpuTile()->getSegments() : 0;
-  int64_t tile = gpu ? getGpuTile()->getRows() * getGpuTile()->getTokens() : 0;
+  int64_t segments = gpu ? getGpuTileAttr().getSegments() : 0;
+  int64_t tile = gpu ? getGpuTileAttr().getRows() * getGpuTileAttr().getTokens() : 0;
   if (failed(verifyWorkspace(*this, getPartials(), getTickets(), segments > 0, {2 * segments, tile},
                              segments)))
     return failure();
@@ -326,7 +326,7 @@ LogicalResult ContractOp::verify() {
   if (!getBest())
     return success();
   auto best = cast<MemRefType>(getBest().getType());
-  int64_t tileRows = gpu ? getGpuTile()->getRows() : 1;
+  int64_t tileRows = gpu ? getGpuTileAttr().getRows() : 1;
   int64_t rowTiles = (8 * packed + tileRows - 1) / tileRows;
   if (!gpu || getPair() || !cast<MemRefType>(getOut().getType()).getElementType().isF32() ||
       best.getRank() != 3 || best.getShape().drop_front() != ArrayRef<int64_t>{rowTiles, 2} ||
@@ -371,7 +371,7 @@ static LogicalResult verifyKeyParts(AttentionOp op, int64_t dim, int64_t page) {
     return memory && isa<FloatType>(memory.getElementType()) && memory.getShape() == shape;
   };
   OperandRange parts = op.getKeyParts();
-  auto rot = static_cast<int64_t>(*op.getRot());
+  auto rot = op.getRotAttr().getInt();
   auto table = dyn_cast<MemRefType>(parts.back().getType());
   int64_t active = table && table.getRank() == 2 ? table.getDimSize(1) : 0;
   if (parts.size() != 5 || rot < 2 || rot > dim || rot % 2 != 0 || active < 1 || active > rot / 2 ||
@@ -395,7 +395,7 @@ LogicalResult AttentionOp::verify() {
   for (Type type : {getQ().getType(), getOut().getType()})
     if (!isRowsOfFloats(type, 3))
       return emitOpError() << "expected q and out of [T, heads, D] floats, got " << type;
-  int64_t splits = getGpuTile() ? getGpuTile()->getSplits() : 1;
+  int64_t splits = getGpuTile() ? getGpuTileAttr().getSplits() : 1;
   if (q.getDimSize(1) != splits * out.getDimSize(1) || q.getDimSize(2) != out.getDimSize(2))
     return emitOpError() << "expected q and out of the same heads and D"
                          << (splits > 1 ? ", the heads of q once a split" : "") << ", got " << q
