@@ -126,7 +126,8 @@ LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, u
   llvm::DenseMap<Value, Memory> values;
   for (Operation &op : chosen.getBody().front()) {
     if (auto buffer = dyn_cast<program::BufferOp>(op)) {
-      int64_t rows = buffer.getExtent() ? extentOf(*buffer.getExtent()) : 0;
+      std::optional<StringRef> extent = buffer.getExtent();
+      int64_t rows = extent ? extentOf(*extent) : 0;
       values[buffer.getMemory()] =
           allocate(cast<MemRefType>(buffer.getMemory().getType()), rows, "buffer", false);
     } else if (auto tickets = dyn_cast<program::TicketsOp>(op)) {
@@ -247,7 +248,7 @@ LoweredStep::Memory LoweredStep::reference(program::RefOp op) {
 
 void LoweredStep::fillWeight(Memory to, program::WeightOp weight) {
   auto logical = cast<RankedTensorType>(weight.getType());
-  auto packed = cast<MemRefType>(*weight.getPacked());
+  auto packed = cast<MemRefType>(weight.getPackedAttr().getValue());
   // Rows and columns of about the same norm as their inputs; norms about 1.
   bool isMatrix = logical.getRank() == 2;
   float scale = isMatrix ? 1.7f / std::sqrt(float(logical.getDimSize(1))) : 0.3f;
@@ -276,8 +277,8 @@ void LoweredStep::fillWeight(Memory to, program::WeightOp weight) {
 void LoweredStep::fillTable(Memory to) { fill(to.data, randomValues(to.elements, seed + 3)); }
 
 int64_t LoweredStep::cachePages(program::CacheOp cache) const {
-  return cache.getRingPages() ? static_cast<int64_t>(*cache.getRingPages()) * sizes.sequences
-                              : pagesInAll;
+  std::optional<uint64_t> ringPages = cache.getRingPages();
+  return ringPages ? static_cast<int64_t>(*ringPages) * sizes.sequences : pagesInAll;
 }
 
 int64_t LoweredStep::physicalPage(program::CacheOp cache, size_t sequence, int64_t page) const {

@@ -33,6 +33,7 @@ std::string plus(const std::string &number, int more) {
 //   needed or not;
 // - the wait for all copies at the end: none is on its way by then;
 // - zeros in place of tokens and of keys that are not there: they are not stored, or masked later.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): a test may end so
 const Fault faults[] = {
     {"drop a wait for copies", R"(cp\.async\.wait_group\s+[1-9];)"},
     {"wait for one group of copies too few", R"((cp\.async\.wait_group\s+)([1-9]);)",
