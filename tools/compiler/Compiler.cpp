@@ -38,6 +38,11 @@ uint64_t parameterCount(const ModelConfig &config) {
   return count;
 }
 
+/// The type of resolved options, which have one.
+static ScalarType dtypeOf(const CompileOptions &options) {
+  return options.dtype.value_or(ScalarType::BF16);
+}
+
 static bool isForCuda(const CompileOptions &options) { return options.targets.front() != "host"; }
 
 /// Whether the targets exist and go together, and with the other options.
@@ -58,7 +63,7 @@ static Status checkTargets(const CompileOptions &options) {
   }
   if (isForCuda(options) && options.dtype != ScalarType::BF16)
     return usage("--target: kernels for CUDA devices multiply bf16, expected --dtype bf16, got " +
-                 std::string(name(*options.dtype)));
+                 std::string(name(dtypeOf(options))));
   if (isForCuda(options) && !options.isas.empty())
     return usage("--isa: instruction sets are the host's, and the target is " +
                  options.targets.front());
@@ -71,7 +76,7 @@ static bool isInteger(std::optional<ScalarType> type) {
 
 /// Checks the types of weights and fills in those that follow from others.
 static Status resolveWeightTypes(CompileOptions &options) {
-  ScalarType dtype = *options.dtype;
+  ScalarType dtype = dtypeOf(options);
   auto check = [&](const char *flag, const std::optional<ScalarType> &type) -> Status {
     if (!type || *type == dtype)
       return {};
@@ -140,7 +145,7 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     if (!codegen::findHostIsa(isa)) {
       std::string known;
       for (const codegen::HostIsa &one : codegen::hostIsas())
-        known += (known.empty() ? "" : ", ") + one.name;
+        known.append(known.empty() ? "" : ", ").append(one.name);
       return usage("--isa: expected some of " + known + ", got " + isa);
     }
   int64_t most = std::min<int64_t>(config.maxPositions, 262144);
@@ -224,7 +229,7 @@ std::string Compilation::text() {
 Status Compilation::runPhase(Phase phase) {
   report(phaseNames[int(phase)]);
   if (phase == Phase::Import) {
-    ImportOptions import{*options.dtype, isForCuda(options)};
+    ImportOptions import{dtypeOf(options), isForCuda(options)};
     import.matrices = options.weightType;
     import.table = options.embeddingType;
     import.codes = options.codeType.value_or(ScalarType::I8);
@@ -281,8 +286,8 @@ Expected<Program> Compilation::program() {
                     maxLogitRows(config, options)};
   auto numerics = (*module)->getAttrOfType<ir::NumericsAttr>("gemma.numerics");
   llvm::raw_string_ostream(program.numerics) << numerics;
-  program.weightType = *options.weightType;
-  program.cacheType = *options.dtype;
+  program.weightType = options.weightType.value_or(dtypeOf(options));
+  program.cacheType = dtypeOf(options);
   program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64
                            : isForCuda(options)             ? ScalarType::BF16
                                                             : ScalarType::F32;
@@ -308,6 +313,7 @@ Expected<std::vector<KernelBinary>> Compilation::objects() {
   if (!made)
     return made.error();
   std::vector<KernelBinary> objects;
+  objects.reserve(isas.size());
   for (size_t i = 0; i < isas.size(); ++i)
     objects.push_back(
         {isas[i].name, ObjectKind::Host, "", isas[i].needs, std::move((*made)[i].bytes)});
