@@ -331,13 +331,14 @@ KernelReference::Row KernelReference::evaluateOp(Operation &op, Rows &rows) {
 }
 
 void KernelReference::evaluate(kernel::ContractOp op, int64_t block) {
-  if (!op.getGpuTile())
+  kernel::MmaAttr tile = op.getGpuTileAttr();
+  if (!tile)
     return wrong("a contraction without a tile");
   View &act = view(op.getAct()), &weight = view(op.getWeight()), &out = view(op.getOut());
   int64_t depth = act.type.getDimSize(1), columns = out.type.getDimSize(1);
-  int64_t tileRows = op.getGpuTile()->getRows(), tileTokens = op.getGpuTile()->getTokens();
+  int64_t tileRows = tile.getRows(), tileTokens = tile.getTokens();
   int64_t rowTiles = llvm::divideCeil(weight.type.getDimSize(1) * 8, tileRows);
-  if (op.getGpuTile()->getSegments() > 0) { // blocks share tiles: the first one stands for all
+  if (tile.getSegments() > 0) { // blocks share tiles: the first one stands for all
     if (block != 0)
       return;
     tileRows *= rowTiles;
@@ -389,7 +390,7 @@ void KernelReference::evaluate(kernel::ContractOp op, int64_t block) {
 /// The keys of a token's row tiles, from what the kernel left in `out`.
 void KernelReference::expectBest(kernel::ContractOp op, int64_t token, int64_t begin, int64_t end) {
   View &out = view(op.getOut()), &best = view(op.getBest());
-  int64_t rows = op.getGpuTile()->getRows();
+  int64_t rows = op.getGpuTileAttr().getRows();
   for (int64_t first = begin; first < end; first += rows) {
     int64_t column = first;
     auto valueOf = [&](int64_t of) {
@@ -410,6 +411,7 @@ void KernelReference::evaluate(kernel::TopKOp op, int64_t block) {
     return;
   View &x = view(op.getX()), &values = view(op.getValues()), &ids = view(op.getIds());
   std::vector<std::pair<double, int64_t>> entries; // negated, so that the smaller index comes first
+  entries.reserve(static_cast<size_t>(x.type.getDimSize(1)));
   for (int64_t i = 0; i < x.type.getDimSize(1); ++i)
     entries.push_back({-load(x, {block, i}).value, i});
   std::sort(entries.begin(), entries.end());

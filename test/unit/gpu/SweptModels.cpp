@@ -61,7 +61,7 @@ static std::vector<SweptModel> swept(const ModelConfig &config, bool sharedKeys,
       bool left = tokens > 65 && sequences != std::array<int64_t, 3>{15, 16, 1}[tokens % 3];
       if (sequences > tokens || (left && !every))
         continue;
-      mixed.steps.push_back({raggedRuns(tokens, sequences, seed * 5), seed});
+      mixed.steps.push_back({raggedRuns(tokens, sequences, size_t(seed) * 5), seed});
       ++seed;
     }
   SweptModel decode{config, {.context = 1024, .batch = 257, .chunk = 257}, sharedKeys, every, {}};
@@ -70,7 +70,7 @@ static std::vector<SweptModel> swept(const ModelConfig &config, bool sharedKeys,
     size_t lengths = tokens > 65 && !every ? 17 : std::size(earlier);
     Runs runs;
     for (int64_t b = 0; b < tokens; ++b)
-      runs.push_back({1, 1 + earlier[(seed * 7 + size_t(b)) % lengths]});
+      runs.push_back({1, 1 + earlier[(size_t(seed) * 7 + size_t(b)) % lengths]});
     decode.steps.push_back({runs, seed++});
   }
   return {mixed, decode};
@@ -102,11 +102,11 @@ std::vector<LongSweep> longSweeps() {
   std::vector<LongSweep> parts;
   for (bool heads : {false, true})
     for (bool sharedKeys : {false, true})
-      for (std::vector<int64_t> tokens : {std::vector<int64_t>{1, 3, 4, 5, 8, 9},
-                                          {16, 17, 32, 33, 35, 36},
-                                          {65, 129},
-                                          {256},
-                                          {257}})
+      for (const std::vector<int64_t> &tokens : {std::vector<int64_t>{1, 3, 4, 5, 8, 9},
+                                                 {16, 17, 32, 33, 35, 36},
+                                                 {65, 129},
+                                                 {256},
+                                                 {257}})
         parts.push_back({heads, sharedKeys, tokens});
   return parts;
 }
