@@ -39,7 +39,8 @@ public:
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       std::optional<Rows> rows = rowsOf(launch.arguments[i]);
       // Ids follow from numbers that are compared: checkTop() looks at them.
-      if (kernel.access[i] == 0 || !rows || rows->rows == 0 || !isFloat(rows->type))
+      if (kernel.access[i] == 0 || !rows || rows->rows == 0 || !isFloat(rows->type) ||
+          !isResult(program, program.variants[variant], index, launch.arguments[i]))
         continue;
       rows->data = context.argumentData(variant, index, i);
       Written written;
@@ -57,6 +58,34 @@ public:
 private:
   int64_t count(char extent) const {
     return extent == 'T' ? tokens : extent == 'B' ? sequences : extent == 'R' ? logitRows : 1;
+  }
+
+  /// Whether a later launch, or the host, reads what launch `index` writes to `written`. What only
+  /// its own blocks use need not be written whole: a block without work makes no queries, say.
+  static bool isResult(const Program &program, const Variant &variant, size_t index,
+                       const LaunchArgument &written) {
+    if (written.kind != LaunchArgument::Kind::Buffer)
+      return true;
+    for (size_t later = index + 1; later < variant.launches.size(); ++later) {
+      const Launch &launch = variant.launches[later];
+      const std::vector<uint8_t> &access = program.kernels[size_t(launch.kernel)].access;
+      bool overwritten = false;
+      for (size_t i = 0; i < launch.arguments.size(); ++i) {
+        const LaunchArgument &other = launch.arguments[i];
+        bool inArena = other.kind == LaunchArgument::Kind::Buffer ||
+                       other.kind == LaunchArgument::Kind::Workspace;
+        if (!inArena || other.offset >= written.offset + written.bytes ||
+            written.offset >= other.offset + other.bytes)
+          continue;
+        if (other.kind == LaunchArgument::Kind::Buffer && access[i] != 1)
+          return true;
+        overwritten |= other.offset <= written.offset &&
+                       written.offset + written.bytes <= other.offset + other.bytes;
+      }
+      if (overwritten)
+        return false;
+    }
+    return false;
   }
 
   std::optional<Rows> rowsOf(const LaunchArgument &argument) const {
