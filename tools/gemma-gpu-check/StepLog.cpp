@@ -2,6 +2,7 @@
 
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/checkpoint/Widen.h"
+#include "runtime/device/Executor.h"
 #include "runtime/engine/Sampler.h"
 
 #include <algorithm>
@@ -66,32 +67,56 @@ private:
                        const LaunchArgument &written) {
     if (written.kind != LaunchArgument::Kind::Buffer)
       return true;
-    for (size_t later = index + 1; later < variant.launches.size(); ++later) {
+    // The bytes of it that no later launch has written over. What a launch reads and writes are its
+    // own intermediate results.
+    std::vector<ByteRange> left = {{written.offset, written.bytes}};
+    for (size_t later = index + 1; later < variant.launches.size() && !left.empty(); ++later) {
       const Launch &launch = variant.launches[later];
       const std::vector<uint8_t> &access = program.kernels[size_t(launch.kernel)].access;
-      bool overwritten = false;
-      for (size_t i = 0; i < launch.arguments.size(); ++i) {
-        const LaunchArgument &other = launch.arguments[i];
-        bool inArena = other.kind == LaunchArgument::Kind::Buffer ||
-                       other.kind == LaunchArgument::Kind::Workspace;
-        if (!inArena || other.offset >= written.offset + written.bytes ||
-            written.offset >= other.offset + other.bytes)
-          continue;
-        if (other.kind == LaunchArgument::Kind::Buffer && access[i] != 1)
-          return true;
-        overwritten |= other.offset <= written.offset &&
-                       written.offset + written.bytes <= other.offset + other.bytes;
-      }
-      if (overwritten)
-        return false;
+      for (size_t i = 0; i < launch.arguments.size(); ++i)
+        for (const ByteRange &range : left)
+          if (launch.arguments[i].kind == LaunchArgument::Kind::Buffer && access[i] == 0 &&
+              overlap(launch.arguments[i], range))
+            return true;
+      for (const LaunchArgument &argument : launch.arguments)
+        if (isWhole(argument))
+          left = without(left, argument);
     }
     return false;
+  }
+
+  static bool overlap(const LaunchArgument &argument, const ByteRange &range) {
+    return argument.offset < range.offset + range.bytes &&
+           range.offset < argument.offset + argument.bytes;
+  }
+
+  /// Whether an argument is a stretch of the arena without gaps between its rows.
+  static bool isWhole(const LaunchArgument &argument) {
+    return argument.kind == LaunchArgument::Kind::Workspace ||
+           (argument.kind == LaunchArgument::Kind::Buffer &&
+            rowElements(argument) == uint64_t(argument.stride));
+  }
+
+  static std::vector<ByteRange> without(const std::vector<ByteRange> &ranges,
+                                        const LaunchArgument &argument) {
+    std::vector<ByteRange> left;
+    uint64_t begin = argument.offset, end = argument.offset + argument.bytes;
+    for (const ByteRange &range : ranges) {
+      uint64_t rangeEnd = range.offset + range.bytes;
+      if (!overlap(argument, range))
+        left.push_back(range);
+      if (overlap(argument, range) && range.offset < begin)
+        left.push_back({range.offset, begin - range.offset});
+      if (overlap(argument, range) && end < rangeEnd)
+        left.push_back({end, rangeEnd - end});
+    }
+    return left;
   }
 
   std::optional<Rows> rowsOf(const LaunchArgument &argument) const {
     const Program &program = context.model().program();
     if (argument.kind == LaunchArgument::Kind::Buffer)
-      return Rows{argument.type, count(argument.extent), int64_t(*rowElements(argument)),
+      return Rows{argument.type, count(argument.extent), int64_t(rowElements(argument).value_or(0)),
                   argument.stride, nullptr};
     if (argument.kind == LaunchArgument::Kind::Output)
       for (const OutputPlan &plan : program.outputs)
@@ -162,6 +187,8 @@ Status runCase(Context &context, const Case &what,
   for (size_t s = 0; s < what.steps.size(); ++s) {
     std::vector<std::vector<int32_t>> tokens;
     std::vector<StepRow> rows;
+    tokens.reserve(what.steps[s].size());
+    rows.reserve(what.steps[s].size());
     observer.tokens = 0;
     for (const CaseRow &row : what.steps[s]) {
       tokens.push_back(
