@@ -73,7 +73,7 @@ def check_order(text, kind):
     if sass.unguarded_reads(text):
         errors.append("LDSM behind a wait for copies without a barrier between")
     pipelined, late = sass.late_copies(text)
-    if kind.get("pipelined") and (late or not pipelined):
+    if kind.get("pipelined") and (late or (not pipelined and sass.has_looped_copies(text))):
         errors.append(f"{pipelined} loops with copies, waits and products, {late} of them without overlap")
     return errors
 

@@ -108,6 +108,14 @@ def unguarded_reads(text):
     return wrong
 
 
+def has_looped_copies(text):
+    """Whether a loop has products and copies. One over columns that all fit into the ring has no copies: they all
+    come before it, or it is unrolled."""
+    found = operations(text)
+    return any({"HMMA", "LDGSTS"} <= {opcode for line, opcode in found if first <= line <= last}
+               for first, last in loops(text.splitlines()))
+
+
 def late_copies(text):
     """(pipelined loops, those of them without overlap).
 
