@@ -23,7 +23,8 @@ struct LowerKernelsToHost : impl::LowerKernelsToHostBase<LowerKernelsToHost> {
   void runOnOperation() override {
     const HostIsa *variant = findHostIsa(isa);
     if (!variant) {
-      getOperation().emitError("expected isa to be avx512vnni, avx512, avx2 or baseline, got ") << isa;
+      getOperation().emitError("expected isa to be avx512vnni, avx512, avx2 or baseline, got ")
+          << isa;
       return signalPassFailure();
     }
     for (kernel::FuncOp kernel :

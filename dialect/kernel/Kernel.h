@@ -25,8 +25,8 @@
 
 namespace gemma::kernel {
 
-/// Calls `use` for every memref operand of a core op (rows, quantize, contract, attention, topk), and how the
-/// op uses it. Other ops have none.
+/// Calls `use` for every memref operand of a core op (rows, quantize, contract, attention, topk),
+/// and how the op uses it. Other ops have none.
 void forEachAccess(mlir::Operation *op, llvm::function_ref<void(mlir::Value, Access)> use);
 
 /// Bytes that a block of scratch takes: rounded up to 64, so that the next one is aligned.
