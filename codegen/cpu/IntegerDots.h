@@ -4,12 +4,10 @@
 // A register of weights holds L rows of a panel, four consecutive k of each (a quad), as unsigned
 // bytes; the activations of a quad are broadcast. Three forms, of which the first one always works:
 //
-//   Pairs  weights are split into even and odd bytes of 16 bits; pmaddwd with the pairs (x0, x2)
-//   and
-//          (x1, x3) of 16-bit activations; sums in i32
+//   Pairs  weights are split into even and odd bytes of 16 bits; pmaddwd with the pairs
+//          (x0, x2) and (x1, x3) of 16-bit activations; sums in i32
 //   Bytes  pmaddubsw of 4-bit weights with 8-bit activations; the sums of a group's 8 quads fit
-//   into
-//          16 bits (8 · 2 · 15 · 127 = 30480), then pmaddwd with ones
+//          into 16 bits (8 · 2 · 15 · 127 = 30480), then pmaddwd with ones
 //   Quads  vpdpbusd: 8-bit activations, sums in i32
 #pragma once
 
@@ -20,13 +18,11 @@ namespace gemma::codegen {
 class IntegerDots {
 public:
   using Value = mlir::Value;
-  enum class Form { Pairs, Bytes, Quads };
   static constexpr int64_t quads = 8; ///< of a group
 
   /// `bits` of a weight, `actBits` of an activation.
   IntegerDots(KernelBuilder &b, int64_t bits, int64_t actBits);
 
-  Form form() const { return chosen; }
   /// Whether activations must be i16 in the order of pairs.
   bool wantsPairs() const { return chosen == Form::Pairs; }
   /// Rows of a register.
@@ -46,6 +42,7 @@ public:
   Value finish(Value sum, Value start);
 
 private:
+  enum class Form { Pairs, Bytes, Quads };
   Value call(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
   Value multiplyPairs(Value a, Value c);
 

@@ -5,8 +5,9 @@
 // Every output has one accumulator and adds its products in ascending k, whatever the tile, so a
 // result does not depend on how rows and panels were cut.
 #include "codegen/cpu/Lowering.h"
-
+#include "codegen/cpu/PanelTiles.h"
 #include "codegen/cpu/VectorMath.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -16,39 +17,24 @@ using namespace mlir;
 namespace gemma::codegen {
 namespace {
 
-constexpr int64_t panelColumns = 16;
-constexpr int64_t prefetchBytes = 8192; ///< ahead of the weights in use
-
-/// The outputs that one loop over k computes.
-struct Tile {
-  int64_t rows;
-  int64_t panels;  ///< output panels: each is one weight panel, or a pair
-  int64_t vectors; ///< registers of each panel: all of its 16 columns, or some
-};
-
-class ContractLowering {
+class ContractLowering : PanelTiles {
 public:
-  ContractLowering(KernelBuilder &b, kernel::ContractOp op)
-      : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
-        out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {}
+  ContractLowering(KernelBuilder &b, kernel::ContractOp op) : PanelTiles(b, op) {}
 
   void run() {
     if (!check())
       return;
-    Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
-    int64_t panelsOfBlock = op.getPanels() / pair, panelsOfWeight = weight.dim(0) / pair;
-    firstPanel = b.mul(block, panelsOfBlock);
-    endPanel = b.add(firstPanel, b.index(panelsOfBlock));
-    if (panelsOfWeight % panelsOfBlock)
-      endPanel = b.minimum(endPanel, b.index(panelsOfWeight));
+    findPanels();
 
     // The widest tile takes most rows, halving ones the rest.
     Value row = b.index(0), rows = b.extent(op.getExtent());
     for (int64_t tileRows = bestRows(); tileRows > 0; tileRows /= 2) {
-      Tile tile = bestTile(tileRows, panelsOfBlock);
+      PanelTile tile = bestTile(tileRows, panelsOfBlock);
       Value count = b.mul(b.floorDiv(b.sub(rows, row), tileRows), tileRows);
       Value end = b.add(row, count);
-      emitPanels(tile, panelsOfBlock, row, end);
+      forPanels(tile, [&](PanelTile part, Value panel, int64_t column) {
+        b.loop(row, end, part.rows, [&](Value at) { emitTile(part, at, panel, column); });
+      });
       row = end;
     }
   }
@@ -87,8 +73,6 @@ private:
     return true;
   }
 
-  int64_t panelVectors() const { return panelColumns / lanes; }
-
   /// Whether accumulators, a step's weights and a broadcast activation fit the registers. Without
   /// fused multiply-add (and so with instructions of two operands) a sum ends up in the register of
   /// its product: products and copies take three more, two sums in a row twice the accumulators.
@@ -102,8 +86,8 @@ private:
   }
 
   /// The tile of that many rows with fewest loads a product.
-  Tile bestTile(int64_t rows, int64_t panelsOfBlock) const {
-    Tile best = {rows, 1, 1};
+  PanelTile bestTile(int64_t rows, int64_t panelsOfBlock) const {
+    PanelTile best = {rows, 1, 1};
     for (int64_t vectors = 1; vectors <= panelVectors(); vectors *= 2)
       for (int64_t panels = 1; panels <= panelsOfBlock; ++panels) {
         bool whole = vectors == panelVectors() && panelsOfBlock % panels == 0;
@@ -120,7 +104,7 @@ private:
     for (int64_t rows = 1; rows <= std::max<int64_t>(op.getRowTile(), 1); ++rows) {
       if (!fits(rows, pair))
         continue;
-      Tile tile = bestTile(rows, op.getPanels() / pair);
+      PanelTile tile = bestTile(rows, op.getPanels() / pair);
       double columns = tile.panels * tile.vectors * pair;
       double loads = 1 / columns + 1.0 / rows;
       if (loads < fewest) {
@@ -131,31 +115,11 @@ private:
     return best;
   }
 
-  void emitPanels(Tile tile, int64_t panelsOfBlock, Value rowBegin, Value rowEnd) {
-    Value groupsEnd = endPanel;
-    if (tile.panels > 1)
-      groupsEnd = b.add(firstPanel,
-                        b.mul(b.floorDiv(b.sub(endPanel, firstPanel), tile.panels), tile.panels));
-    auto emitGroups = [&](Tile tile, Value begin, Value end) {
-      b.loop(begin, end, tile.panels, [&](Value panel) {
-        for (int64_t column = 0; column < panelVectors(); column += tile.vectors)
-          b.loop(rowBegin, rowEnd, tile.rows,
-                 [&](Value row) { emitTile(tile, row, panel, column * lanes); });
-      });
-    };
-    emitGroups(tile, firstPanel, groupsEnd);
-    // Only the last block can hold a number of panels that the group does not divide.
-    if (tile.panels > 1 && (weight.dim(0) / pair) % panelsOfBlock % tile.panels)
-      emitGroups({tile.rows, 1, tile.vectors}, groupsEnd, endPanel);
-  }
-
-  void emitTile(Tile tile, Value row, Value panel, int64_t column) {
-    SmallVector<Value> rowIndices, panelIndices;
+  void emitTile(PanelTile tile, Value row, Value panel, int64_t column) {
+    SmallVector<Value> rowIndices;
     for (int64_t r = 0; r < tile.rows; ++r)
       rowIndices.push_back(b.add(row, b.index(r)));
-    Value firstWeightPanel = b.mul(panel, pair);
-    for (int64_t p = 0; p < tile.panels * pair; ++p)
-      panelIndices.push_back(b.add(firstWeightPanel, b.index(p)));
+    SmallVector<Value> panelIndices = weightPanels(tile, panel);
     int64_t columns = panelIndices.size() * tile.vectors;
 
     // One step: k, or the two k that 16-bit weights keep side by side.
@@ -195,17 +159,7 @@ private:
     if (depth % stepK)
       sums = step(b.index(steps), 1, sums);
 
-    for (int64_t r = 0; r < tile.rows; ++r)
-      for (int64_t p = 0; p < tile.panels; ++p)
-        for (int64_t v = 0; v < tile.vectors; ++v) {
-          SmallVector<Value> arguments;
-          for (int64_t half = 0; half < pair; ++half)
-            arguments.push_back(sums[r * columns + (p * pair + half) * tile.vectors + v]);
-          Value result = b.inlineOnVectors(op.getEpilogue().front(), arguments, lanes).front();
-          Value first =
-              b.add(b.mul(b.add(panel, b.index(p)), panelColumns), b.index(column + v * lanes));
-          storeColumns(b, out, rowIndices[r], first, result, weight.dim(0) / pair * panelColumns);
-        }
+    finish(tile, rowIndices, panel, column, sums);
   }
 
   /// Appends the weights of `lanes` columns at k to weights[0], and those at k + 1 to weights[1].
@@ -243,7 +197,8 @@ private:
 
   /// The cache lines that the loop will read `prefetchBytes` later; beyond the panel lies the next.
   void prefetch(ArrayRef<Value> panels, Value k, int64_t column, int64_t vectors) {
-    int64_t elementBytes = weight.element().getIntOrFloatBitWidth() / 8 * (packed16 ? 2 : 1);
+    int64_t elementBytes =
+        int64_t(weight.element().getIntOrFloatBitWidth()) / 8 * (packed16 ? 2 : 1);
     int64_t lineColumns = 64 / elementBytes;
     Value ahead = b.add(k, b.index(prefetchBytes / (panelColumns * elementBytes)));
     for (Value panel : panels)
@@ -257,35 +212,12 @@ private:
       }
   }
 
-  KernelBuilder &b;
-  kernel::ContractOp op;
-  View act, weight, out;
-  int64_t pair;          ///< weight panels of an output panel
   bool packed16 = false; ///< two k side by side
-  int64_t depth = 0, lanes = 0;
+  int64_t depth = 0;
   Type compute;
-  Value firstPanel, endPanel; ///< output panels of the block
 };
 
 } // namespace
-
-void storeColumns(KernelBuilder &b, const View &out, Value row, Value column, Value result,
-                  int64_t packed) {
-  int64_t columns = out.dim(1), lanes = cast<VectorType>(result.getType()).getDimSize(0);
-  if (columns == packed)
-    return b.storeVector(out, {row, column}, result);
-  Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, b.add(column, b.index(lanes)),
-                                      b.index(columns));
-  b.when(whole, [&] { b.storeVector(out, {row, column}, result); });
-  Value cut = arith::XOrIOp::create(b, whole, b.integer(b.getI1Type(), 1));
-  b.when(cut, [&] {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      Value at = b.add(column, b.index(lane));
-      b.when(b.less(at, b.index(columns)),
-             [&] { b.storeScalar(out, {row, at}, b.extract(result, lane)); });
-    }
-  });
-}
 
 void lowerContract(KernelBuilder &b, kernel::ContractOp op) {
   if (op.isQuantised())

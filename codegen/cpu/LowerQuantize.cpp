@@ -2,6 +2,7 @@
 // instructions that every instruction set has: magnitudes are compared as integers (a NaN is then
 // the largest), and a float is rounded by adding 1.5 · 2^23, whose lower bits are the integer.
 #include "codegen/cpu/Lowering.h"
+#include "dialect/program/Layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -12,7 +13,7 @@ using namespace mlir;
 namespace gemma::codegen {
 namespace {
 
-constexpr int64_t groupColumns = 32;
+constexpr int64_t groupColumns = program::kGroupColumns;
 constexpr int32_t leastMagnitude = (127 - 100) << 23; ///< the bits of 2^-100
 constexpr double roundingTerm = 0x1.8p23;
 constexpr int64_t roundingBits = 0x4b400000; ///< of that number

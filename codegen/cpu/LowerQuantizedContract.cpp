@@ -6,7 +6,8 @@
 // tile of rows is expanded into scratch once for all panels of the block.
 #include "codegen/cpu/IntegerDots.h"
 #include "codegen/cpu/Lowering.h"
-#include "codegen/cpu/VectorMath.h"
+#include "codegen/cpu/PanelTiles.h"
+#include "dialect/program/Layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -17,37 +18,23 @@ using namespace mlir;
 namespace gemma::codegen {
 namespace {
 
-constexpr int64_t panelColumns = 16, groupColumns = 32;
-constexpr int64_t prefetchBytes = 8192; ///< ahead of the weights in use
+constexpr int64_t groupColumns = program::kGroupColumns;
 
-/// The outputs that one loop over groups computes.
-struct Tile {
-  int64_t rows;
-  int64_t panels;  ///< output panels: each is one weight panel, or a pair
-  int64_t vectors; ///< registers of each panel: all of its 16 columns, or some
-};
-
-class QuantizedContractLowering {
+class QuantizedContractLowering : PanelTiles {
 public:
   QuantizedContractLowering(KernelBuilder &b, kernel::ContractOp op)
-      : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
-        out(b.viewOf(op, op.getOut())), scales(b.viewOf(op, op.getWeightScales())),
+      : PanelTiles(b, op), scales(b.viewOf(op, op.getWeightScales())),
         actScales(b.viewOf(op, op.getActScales())), starts(b.viewOf(op, op.getActStarts())),
-        pair(op.getPair() ? 2 : 1), stored(weight.dim(2)),
-        dots(b, stored == IntegerDots::quads ? 8 : 4, act.element().getIntOrFloatBitWidth()),
-        lanes(dots.lanes()) {}
+        stored(weight.dim(2)),
+        dots(b, stored == IntegerDots::quads ? 8 : 4, act.element().getIntOrFloatBitWidth()) {
+    lanes = dots.lanes();
+  }
 
   void run() {
     // Planned for every instruction set, whether it needs it or not.
     for (MemRefType block : op.getScratchBlocks())
       pairs = b.scratch(block);
-    Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
-    panelsOfBlock = int64_t(op.getPanels()) / pair;
-    int64_t panelsOfWeight = weight.dim(0) / pair;
-    firstPanel = b.mul(block, panelsOfBlock);
-    endPanel = b.add(firstPanel, b.index(panelsOfBlock));
-    if (panelsOfWeight % panelsOfBlock)
-      endPanel = b.minimum(endPanel, b.index(panelsOfWeight));
+    findPanels();
 
     Value row = b.index(0), rows = b.extent(op.getExtent());
     for (int64_t tileRows = mostRows(); tileRows > 0; tileRows /= 2) {
@@ -58,8 +45,6 @@ public:
   }
 
 private:
-  int64_t panelVectors() const { return panelColumns / lanes; }
-
   /// Sums of a tile's columns in i32 stay in registers with a quad's weights and activations; those
   /// in f32 are used once a group.
   int64_t mostRows() {
@@ -67,33 +52,22 @@ private:
                              std::max<int64_t>(int64_t(op.getRowTile()), 1));
   }
 
-  Tile bestTile(int64_t rows) const {
+  PanelTile bestTile(int64_t rows) const {
     int64_t columns = rows == 1 ? 4 : 2;
-    Tile tile = {rows, 1, std::min(panelVectors(), columns / pair)};
+    PanelTile tile = {rows, 1, std::min(panelVectors(), columns / pair)};
     int64_t panels = columns / (pair * tile.vectors);
     if (tile.vectors == panelVectors() && panelsOfBlock % panels == 0)
       tile.panels = panels;
     return tile;
   }
 
-  void emitRows(Value first, Tile tile) {
+  void emitRows(Value first, PanelTile tile) {
     if (needsExpansion())
       for (int64_t r = 0; r < tile.rows; ++r)
         expand(b.add(first, b.index(r)), r);
-    Value groupsEnd = endPanel;
-    if (tile.panels > 1)
-      groupsEnd = b.add(firstPanel,
-                        b.mul(b.floorDiv(b.sub(endPanel, firstPanel), tile.panels), tile.panels));
-    auto emitPanels = [&](Tile part, Value begin, Value end) {
-      b.loop(begin, end, part.panels, [&](Value panel) {
-        for (int64_t v = 0; v < panelVectors(); v += part.vectors)
-          emitTile(part, first, panel, v * lanes);
-      });
-    };
-    emitPanels(tile, firstPanel, groupsEnd);
-    // Only the last block can hold a number of panels that the tile does not divide.
-    if (tile.panels > 1 && (weight.dim(0) / pair) % panelsOfBlock % tile.panels)
-      emitPanels({tile.rows, 1, tile.vectors}, groupsEnd, endPanel);
+    forPanels(tile, [&](PanelTile part, Value panel, int64_t column) {
+      emitTile(part, first, panel, column);
+    });
   }
 
   bool needsExpansion() const { return dots.wantsPairs() && act.element().isInteger(8); }
@@ -116,20 +90,18 @@ private:
                                               vector::BitCastOp::create(b, both, odd), order);
       Value expanded =
           vector::BitCastOp::create(b, b.vec(b.getIntegerType(16), groupColumns), mixed);
-      vector::StoreOp::create(b, expanded, pairs->memory, ValueRange{b.index(place), column});
+      vector::StoreOp::create(b, expanded, pairs.memory, ValueRange{b.index(place), column});
     });
   }
 
-  void emitTile(Tile tile, Value firstRow, Value panel, int64_t column) {
-    SmallVector<Value> rows, codeRows, panels;
+  void emitTile(PanelTile tile, Value firstRow, Value panel, int64_t column) {
+    SmallVector<Value> rows, codeRows;
     for (int64_t r = 0; r < tile.rows; ++r) {
       rows.push_back(b.add(firstRow, b.index(r)));
       codeRows.push_back(needsExpansion() ? b.index(r) : rows.back());
     }
-    const View &codes = needsExpansion() ? *pairs : act;
-    Value firstWeightPanel = b.mul(panel, pair);
-    for (int64_t p = 0; p < tile.panels * pair; ++p)
-      panels.push_back(b.add(firstWeightPanel, b.index(p)));
+    const View &codes = needsExpansion() ? pairs : act;
+    SmallVector<Value> panels = weightPanels(tile, panel);
     int64_t columns = int64_t(panels.size()) * tile.vectors;
 
     auto addGroup = [&](Value group, ValueRange sums) {
@@ -193,17 +165,7 @@ private:
                             b.constant(b.vec(b.getF32Type(), lanes), 0.0));
     sums = b.loop(b.index(0), b.index(weight.dim(1)), 1, sums, addGroup);
 
-    for (int64_t r = 0; r < tile.rows; ++r)
-      for (int64_t p = 0; p < tile.panels; ++p)
-        for (int64_t v = 0; v < tile.vectors; ++v) {
-          SmallVector<Value> arguments;
-          for (int64_t half = 0; half < pair; ++half)
-            arguments.push_back(sums[size_t(r * columns + (p * pair + half) * tile.vectors + v)]);
-          Value result = b.inlineOnVectors(op.getEpilogue().front(), arguments, lanes).front();
-          Value first =
-              b.add(b.mul(b.add(panel, b.index(p)), panelColumns), b.index(column + v * lanes));
-          storeColumns(b, out, rows[size_t(r)], first, result, weight.dim(0) / pair * panelColumns);
-        }
+    finish(tile, rows, panel, column, sums);
   }
 
   /// f16 -> f32, exact.
@@ -230,16 +192,10 @@ private:
     }
   }
 
-  KernelBuilder &b;
-  kernel::ContractOp op;
-  View act, weight, out, scales, actScales, starts;
-  std::optional<View> pairs; ///< [row_tile, K] of i16
-  int64_t pair;              ///< weight panels of an output panel
-  int64_t stored;            ///< lines of 64 bytes that hold a group of a panel
+  View scales, actScales, starts;
+  View pairs;     ///< [row_tile, K] of i16
+  int64_t stored; ///< lines of 64 bytes that hold a group of a panel
   IntegerDots dots;
-  int64_t lanes;
-  int64_t panelsOfBlock = 0;
-  Value firstPanel, endPanel; ///< output panels of the block
 };
 
 } // namespace

@@ -19,11 +19,6 @@ struct LoweredKernel {
 mlir::FailureOr<LoweredKernel> lowerKernel(kernel::FuncOp kernel, const HostIsa &isa,
                                            mlir::OpBuilder &builder);
 
-/// Stores a register of columns from `column` on, but for those that `out` does not have: panels
-/// hold `packed` columns.
-void storeColumns(KernelBuilder &b, const View &out, mlir::Value row, mlir::Value column,
-                  mlir::Value result, int64_t packed);
-
 void lowerRows(KernelBuilder &b, kernel::RowsOp op);
 void lowerContract(KernelBuilder &b, kernel::ContractOp op);
 void lowerQuantizedContract(KernelBuilder &b, kernel::ContractOp op);

@@ -19,13 +19,13 @@ namespace gemma {
 ///   panel = 0                [N][K], row-major; also [N]
 ///   panel = 16, kpack = 1    [ceil(N/16)][K][16]
 ///   panel = 16, kpack = 2    [ceil(N/16)][ceil(K/2)][16][2]
-///   panel = 8, kpack = 64    [ceil(K/64)][ceil(N/8)][8][64], chunk c of 8 elements of row r at c ^
-///   r i8                       codes [ceil(N/16)][ceil(K/32)][8][16][4], f16 scales after all of
+///   panel = 8, kpack = 64    [ceil(K/64)][ceil(N/8)][8][64], chunk c of 8 elements of row r
+///                            at c ^ r
+///   i8                       codes [ceil(N/16)][ceil(K/32)][8][16][4], f16 scales after all of
 ///                            them [ceil(N/16)][ceil(K/32)][16]
 ///   i4                       codes [ceil(N/16)][ceil(K/32)][4][16][4] bytes, scales likewise
-///   interleave = 2           rows [0, N/2) and [N/2, N) are packed by themselves, panel 2j is
-///   panel
-///                            j of the first half, 2j + 1 of the second
+///   interleave = 2           rows [0, N/2) and [N/2, N) are packed by themselves, panel 2j
+///                            is panel j of the first half, 2j + 1 of the second
 ///
 /// Places of no row or column are zero: codes 128 or 8, w = 0, in quantised weights (Quantize.h
 /// says more of these). Narrowing rounds to nearest, ties to even. Refused if a source is missing,
