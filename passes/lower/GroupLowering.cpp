@@ -1,26 +1,12 @@
 #include "passes/lower/GroupLowering.h"
 
-#include "dialect/program/Layout.h"
 #include "passes/lower/DeviceTiles.h"
-#include "passes/lower/RowMath.h"
-#include "passes/lower/Storage.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace gemma::passes {
-
-/// Packed panels that one block of a contraction computes.
-static constexpr int64_t kPanelsOfBlock = 2;
-/// The same where weights are integers and rows are many: a tile of rows may have to be brought
-/// into another form, which its panels share.
-static constexpr int64_t kPanelsOfQuantisedBlock = 4;
-/// Most rows that a contraction keeps in registers together.
-static constexpr int64_t kRowTile = 8;
-/// New tokens of one sequence that one block of a prefill attention handles.
-static constexpr int64_t kQueryTile = 8;
 
 GroupLowering::GroupLowering(ir::GroupOp group, VariantMemory &memory, const VariantPlan &plan)
     : group(group), memory(memory), plan(plan),
@@ -75,115 +61,6 @@ LogicalResult GroupLowering::lowerRowsGroup() {
   return success();
 }
 
-LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
-  Location loc = contraction->getLoc();
-  blocks = Blocks::Hoisted;
-  Operation *activation = nullptr;
-  for (Operation &op : group.getBody().front().without_terminator()) {
-    if (op.isBeforeInBlock(contraction)) {
-      if (failed(lowerRowNode(&op)))
-        return failure();
-      for (Value result : op.getResults())
-        if (isYielded(result)) { // every worker has it in scratch; one writes it out
-          Place source = placeOf(result);
-          Value out =
-              assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
-          RowDomain all = domain(result);
-          all.once = true;
-          assembler.rows(
-              loc, all, {rowInput(result)}, {{out, source.indices}}, {},
-              [](OpBuilder &, Location, ValueRange args) { return SmallVector<Value>(args); });
-        }
-    } else if (&op != contraction) {
-      activation = &op;
-    }
-  }
-
-  Value x = contraction->getOperand(0);
-  StringRef symbol = isa<ir::LinearOp>(contraction) ? cast<ir::LinearOp>(contraction).getWeight()
-                                                    : cast<ir::LmHeadOp>(contraction).getWeight();
-  auto recipe = memory.module.lookupSymbol<program::WeightOp>(symbol);
-  if (!places.contains(x) && traceView(x).offset != 0)
-    return contraction->emitOpError("cannot read part of a row");
-  Value act;
-  SmallVector<Value> quantised;
-  if (program::isQuantised(recipe.getType().getElementType())) {
-    Codes codes = quantise(x, recipe);
-    act = codes.codes;
-    quantised = {assembler.argument(memory.weightScales(symbol), kernel::Access::Read),
-                 codes.scales, codes.starts};
-  } else {
-    act = places.contains(x) ? places[x].memory
-                             : assembler.argument(matrixOf(x), kernel::Access::Read);
-  }
-
-  kernel::Extent extent = extentOf(x);
-  Value weight = memory.weight(symbol);
-  Value result = activation ? activation->getResult(0) : contraction->getResult(0);
-  Value weightArg = assembler.argument(weight, kernel::Access::Read);
-  Value out = assembler.argument(yieldedMemory(result, extent), kernel::Access::Write);
-
-  block = assembler.enterGrid(loc);
-  OpBuilder &b = assembler.builder();
-  auto packed = cast<MemRefType>(weight.getType());
-  ContractionCut cut;
-  if (!onHost())
-    cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), plan);
-  kernel::MmaAttr tile = cut.tile;
-  int64_t panels = quantised.empty() || plan.hoistRows ? kPanelsOfBlock : kPanelsOfQuantisedBlock;
-  Value partials, tickets;
-  if (int64_t segments = tile ? tile.getSegments() : 0) {
-    auto sums = MemRefType::get({2 * segments, tile.getRows() * tile.getTokens()}, b.getF32Type());
-    partials = assembler.argument(memory.workspace(loc, sums), kernel::Access::ReadWrite);
-    tickets = assembler.argument(memory.tickets(segments), kernel::Access::ReadWrite);
-  }
-  Value best;
-  if (tile)
-    if (Value memory =
-            bestOf(contraction, llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())))
-      best = assembler.argument(memory, kernel::Access::Write);
-  auto op =
-      kernel::ContractOp::create(b, loc, block, act, weightArg, out, quantised, partials, tickets,
-                                 best, kernel::ExtentAttr::get(b.getContext(), extent),
-                                 b.getI64IntegerAttr(tile ? tile.getRows() / 8 : panels),
-                                 b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
-                                 activation ? b.getUnitAttr() : UnitAttr(), tile);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Type acc = numerics.getAccumulate();
-    SmallVector<Type> types(activation ? 2 : 1, acc);
-    Block *body =
-        b.createBlock(&op.getEpilogue(), {}, types, SmallVector<Location>(types.size(), loc));
-    RowMath m(b, activation ? activation->getLoc() : loc);
-    Value value = body->getArgument(0);
-    if (activation) {
-      Value gate = isa<ir::GeluMulOp>(activation) ? m.geluTanh(value) : m.silu(value);
-      value = m.mul(gate, body->getArgument(1));
-    } else if (auto head = dyn_cast<ir::LmHeadOp>(contraction)) {
-      value = m.scale(value, head.getMul().convertToDouble());
-      if (head.getSoftcap()) {
-        Value cap = m.constant(acc, head.getSoftcap()->convertToDouble());
-        value = m.mul(cap, m.tanh(m.div(value, cap)));
-      }
-    }
-    kernel::YieldOp::create(b, loc, value);
-  }
-  if (tile)
-    fitStages(op);
-  SmallVector<Operation *> named = {contraction};
-  if (activation)
-    named.push_back(activation);
-  AffineExpr blocks = expressions.getAffineConstantExpr(
-      tile ? llvm::divideCeil(packed.getDimSize(1) * 8, tile.getRows())
-           : llvm::divideCeil(packed.getDimSize(0), panels));
-  if (tile)
-    blocks = partials ? expressions.getAffineConstantExpr(tile.getSegments())
-                      : blocks * sizeOf(expressions, extent).ceilDiv(tile.getTokens());
-  launch(
-      assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks), cut.threads));
-  return success();
-}
-
 Value GroupLowering::matrixOf(Value tensor) {
   Value source = memory.tensors.lookup(traceView(tensor).root).memory;
   auto wanted = MemRefType::get(cast<RankedTensorType>(tensor.getType()).getShape(),
@@ -191,112 +68,6 @@ Value GroupLowering::matrixOf(Value tensor) {
   if (source.getType() != wanted)
     source = program::ViewOp::create(memory.builder, group.getLoc(), wanted, source, 0);
   return source;
-}
-
-Value GroupLowering::bestOf(Operation *head, int64_t rowTiles) {
-  if (!isa<ir::LmHeadOp>(head) || !plan.fuseRows || !isYielded(head->getResult(0)))
-    return nullptr;
-  auto yielded = group.getBody().front().getTerminator()->getOperands();
-  Value logits =
-      group.getResult(unsigned(llvm::find(yielded, head->getResult(0)) - yielded.begin()));
-  auto wantsLargest = [](Operation *user) {
-    auto top = dyn_cast<ir::TopKOp>(user);
-    return top && top.getK() == 1;
-  };
-  if (!numerics.getLogits().isF32() || !llvm::any_of(logits.getUsers(), wantsLargest))
-    return nullptr;
-  auto type = MemRefType::get({ShapedType::kDynamic, rowTiles, 2}, expressions.getI32Type());
-  return memory.best[logits] = memory.buffer(head->getLoc(), type, extentOf(head->getOperand(0)));
-}
-
-llvm::SmallPtrSet<Operation *, 8> GroupLowering::queryNodes(ir::GqaOp gqa) {
-  llvm::SmallPtrSet<Operation *, 8> nodes;
-  SmallVector<Value> open = {gqa.getQ()};
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || op->getBlock() != gqa->getBlock() || !nodes.insert(op).second)
-      continue;
-    if (llvm::any_of(op->getResults(), [&](Value result) { return isYielded(result); }))
-      return {};
-    llvm::append_range(open, op->getOperands());
-  }
-  return nodes;
-}
-
-LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
-  Location loc = gqa.getLoc();
-  auto type = cast<RankedTensorType>(gqa.getQ().getType());
-  kvHeads = gqa.getKvHeads();
-  groupHeads = type.getDimSize(1) / kvHeads;
-  blocks = Blocks::Head;
-  block = assembler.enterGrid(loc);
-  llvm::SmallPtrSet<Operation *, 8> makeQueries;
-  if (!onHost())
-    makeQueries = queryNodes(gqa);
-  if (!makeQueries.empty())
-    splits = attentionSplits(plan, kvHeads, gqa.getWindow().value_or(0), memory.limits.maxContext);
-  SmallVector<Operation *> ops;
-  for (Operation &op : group.getBody().front().without_terminator()) {
-    ops.push_back(&op);
-    ofQueries = splits > 1 && makeQueries.contains(&op);
-    if (&op != gqa && failed(lowerRowNode(&op)))
-      return failure();
-  }
-  ofQueries = false;
-
-  StringRef symbol = gqa.getCache().getType().getSymbol().getValue();
-  auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
-  Place q = placeOf(gqa.getQ());
-  assembler.markRead(q.memory);
-  Value k;
-  SmallVector<Value> keyParts;
-  IntegerAttr keyRot;
-  if (std::optional<ir::KeysOfValuesAttr> keys = gqa.getKeys()) {
-    program::TableOp table = findTable(memory.module, keys->getTheta().getValueAsDouble(),
-                                       keys->getDenom(), keys->getActive());
-    keyParts.push_back(
-        assembler.argument(memory.weight(keys->getNorm().getValue()), kernel::Access::Read));
-    for (StringRef lane : {"cos_hi", "sin_hi", "cos_lo", "sin_lo"})
-      keyParts.push_back(assembler.argument(memory.tableLane(table, lane), kernel::Access::Read));
-    keyRot = expressions.getI64IntegerAttr(keys->getRot());
-  } else {
-    k = assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Read);
-  }
-  Value v = assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Read);
-  Value out =
-      assembler.argument(yieldedMemory(gqa.getResult(), kernel::Extent::T), kernel::Access::Write);
-  SmallVector<Value> batch;
-  for (StringRef name : {"row_starts", "seq_lens", "slots", "page_table"})
-    batch.push_back(assembler.argument(memory.input(name), kernel::Access::Read));
-  int64_t queryTile = plan.fuseAttention ? 1 : kQueryTile;
-  OpBuilder &b = assembler.builder();
-  Value partials, tickets;
-  if (splits > 1) {
-    int64_t width = type.getDimSize(2) + 4;
-    auto parts =
-        MemRefType::get({ShapedType::kDynamic, kvHeads, splits, groupHeads, width}, b.getF32Type());
-    partials = assembler.argument(memory.workspace(loc, parts), kernel::Access::ReadWrite);
-    tickets =
-        assembler.argument(memory.tickets(plan.maxSequences * kvHeads), kernel::Access::ReadWrite);
-  }
-  auto op = kernel::AttentionOp::create(
-      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3],
-      partials, tickets, keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
-      b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
-      kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
-      TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
-  if (!onHost() && failed(setAttentionTile(op, splits)))
-    return gqa.emitOpError() << "needs more than " << kSharedLimit
-                             << " bytes of shared memory for 16 keys";
-  queryTile = op.getQueryTile();
-  AffineExpr tiles = sizeOf(expressions, kernel::Extent::T).floorDiv(queryTile) +
-                     sizeOf(expressions, kernel::Extent::B);
-  if (plan.fuseAttention) // every row has one new token
-    tiles = sizeOf(expressions, kernel::Extent::B);
-  launch(assembler.finish(memory.module, nodeNames({gqa}),
-                          AffineMap::get(0, 5, tiles * kvHeads * splits),
-                          onHost() ? 0 : attentionThreads(op)));
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
