@@ -132,11 +132,11 @@ void ProgramWriter::addWeight(program::WeightOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   recipe.shape.assign(type.getShape().begin(), type.getShape().end());
   recipe.storage = scalarType(type.getElementType());
-  program::LayoutAttr layout = *op.getLayout();
+  program::LayoutAttr layout = op.getLayoutAttr();
   recipe.panel = layout.getPanel();
   recipe.kpack = layout.getKpack();
   recipe.interleave = layout.getInterleave();
-  auto packed = cast<MemRefType>(*op.getPacked());
+  auto packed = cast<MemRefType>(op.getPackedAttr().getValue());
   if (program::isQuantised(type.getElementType())) {
     recipe.group = program::kGroupColumns;
     recipe.bytes = uint64_t(program::scalesOffset(packed)) +
@@ -184,7 +184,7 @@ LaunchArgument ProgramWriter::buffer(program::BufferOp op, int64_t offset) {
   const ProgramLimits &limits = program.limits;
   LaunchArgument out;
   out.kind = LaunchArgument::Kind::Buffer;
-  out.offset = int64_t(*op.getOffset()) + skipped;
+  out.offset = op.getOffsetAttr().getInt() + skipped;
   out.bytes = op.getLargestBytes({limits.maxChunk, limits.maxBatch, limits.maxLogitRows}) - skipped;
   return out;
 }
@@ -254,7 +254,8 @@ Expected<LaunchArgument> ProgramWriter::argument(Value memory) {
   out.index = indices.lookup(ref.getSymbol());
   if (auto weight = dyn_cast<program::WeightOp>(symbol)) {
     if (ref.getLane()) // scales, which lie behind the codes
-      out.offset = uint64_t(program::scalesOffset(cast<MemRefType>(*weight.getPacked())));
+      out.offset =
+          uint64_t(program::scalesOffset(cast<MemRefType>(weight.getPackedAttr().getValue())));
     return out;
   }
   out.name = ref.getLane().value_or("").str();
@@ -270,7 +271,7 @@ Status ProgramWriter::addVariant(program::VariantOp op) {
     variant.conditions.push_back({sizeExpr(set.getConstraint(i)), set.isEq(i)});
   if (!op.getArena())
     return internalError("program: variant " + variant.name + " has no arena");
-  variant.arenaBytes = *op.getArena();
+  variant.arenaBytes = uint64_t(op.getArenaAttr().getInt());
   for (auto launchOp : op.getBody().front().getOps<program::LaunchOp>()) {
     Launch launch;
     launch.kernel = indices.lookup(launchOp.getKernel());

@@ -28,7 +28,7 @@ void AttentionSplits::findRun(Value &firstTile) {
   if (splits == 1)
     return;
   Value tiles = b.sub(endTile, firstTile);
-  Value run = b.maximum(b.ceilDiv(tiles, splits), b.index(op.getGpuTile()->getRun()));
+  Value run = b.maximum(b.ceilDiv(tiles, splits), b.index(op.getGpuTileAttr().getRun()));
   // No part has less than one tile, whatever a block without queries computes with.
   auto divideUp = [&](Value a, Value by) -> Value {
     return arith::DivUIOp::create(b, b.sub(b.add(a, by), b.index(1)), by);

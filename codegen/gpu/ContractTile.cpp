@@ -28,7 +28,7 @@ bool ContractTile::check() {
     b.fail(op, "has no gpu_tile");
     return false;
   }
-  kernel::MmaAttr tile = *op.getGpuTile();
+  kernel::MmaAttr tile = op.getGpuTileAttr();
   tileRows = tile.getRows();
   tileTokens = tile.getTokens();
   stageCount = tile.getStages();

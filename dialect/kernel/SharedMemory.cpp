@@ -42,7 +42,7 @@ int64_t paddedLanes(int64_t dim) {
 ComputedLanes computedLanes(AttentionOp op) {
   auto v = cast<MemRefType>(op.getVCache().getType());
   int64_t active = cast<MemRefType>(op.getKeyParts().back().getType()).getDimSize(1);
-  int64_t half = static_cast<int64_t>(*op.getRot()) / 2, ofHalf = paddedLanes(active);
+  int64_t half = op.getRotAttr().getInt() / 2, ofHalf = paddedLanes(active);
   if (half % 16 != 0 || ofHalf == half)
     return {half, half, paddedLanes(v.getDimSize(3)), half, true};
   return {half, ofHalf, 2 * ofHalf, ofHalf, false};
@@ -54,20 +54,20 @@ ComputedLanes computedLanes(AttentionOp op) {
 int64_t sharedBytes(AttentionOp op) {
   if (!op.getGpuTile())
     return 0;
-  int64_t keys = op.getGpuTile()->getKeys(), stages = op.getGpuTile()->getStages();
+  int64_t keys = op.getGpuTileAttr().getKeys(), stages = op.getGpuTileAttr().getStages();
   auto out = cast<MemRefType>(op.getOut().getType()),
        v = cast<MemRefType>(op.getVCache().getType());
   int64_t dim = paddedLanes(v.getDimSize(3)), group = out.getDimSize(1) / v.getDimSize(1);
   auto rows = static_cast<int64_t>(
       llvm::alignTo(static_cast<uint64_t>(static_cast<int64_t>(op.getQueryTile()) * group), 16));
   int64_t keyBytes = op.getKCache() ? stages * keys * dim * 2 : keys * computedLanes(op).lanes * 2;
-  int64_t combining = aligned(4) + aligned(group * op.getGpuTile()->getSplits() * 4);
+  int64_t combining = aligned(4) + aligned(group * op.getGpuTileAttr().getSplits() * 4);
   int64_t tiles = aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) + aligned(keyBytes) +
                   aligned(rows * keys * 2) + aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
-  return op.getGpuTile()->getSplits() > 1 ? std::max(tiles, combining) : tiles;
+  return op.getGpuTileAttr().getSplits() > 1 ? std::max(tiles, combining) : tiles;
 }
 
-int64_t sharedBytes(TopKOp) { return aligned(32 * 8); }
+int64_t sharedBytes(TopKOp) { return aligned(int64_t{32} * 8); }
 
 int64_t sharedBytes(RowsOp) { return 0; }
 
@@ -84,7 +84,7 @@ int64_t sharedBytes(FuncOp kernel) {
             [&](auto core) { most = std::max(most, sharedBytes(core)); });
   });
   // A slot a warp.
-  return scratch + most + (reduces ? aligned(32 * 4) : 0);
+  return scratch + most + (reduces ? aligned(int64_t{32} * 4) : 0);
 }
 
 } // namespace gemma::kernel

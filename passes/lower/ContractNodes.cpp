@@ -105,8 +105,8 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
       value = m.mul(gate, body->getArgument(1));
     } else if (auto head = dyn_cast<ir::LmHeadOp>(contraction)) {
       value = m.scale(value, head.getMul().convertToDouble());
-      if (head.getSoftcap()) {
-        Value cap = m.constant(acc, head.getSoftcap()->convertToDouble());
+      if (std::optional<llvm::APFloat> softcap = head.getSoftcap()) {
+        Value cap = m.constant(acc, softcap->convertToDouble());
         value = m.mul(cap, m.tanh(m.div(value, cap)));
       }
     }

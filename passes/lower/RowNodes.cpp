@@ -140,7 +140,7 @@ void GroupLowering::lowerEmbed(ir::EmbedOp op) {
   auto weight = memory.module.lookupSymbol<program::WeightOp>(op.getWeight());
   AffineExpr e = expressions.getAffineDimExpr(2), token = expressions.getAffineDimExpr(3);
   // A tied head's table is in panels.
-  SmallVector<AffineExpr> indices = program::packedIndices(*weight.getLayout(), token, e);
+  SmallVector<AffineExpr> indices = program::packedIndices(weight.getLayoutAttr(), token, e);
   int64_t n = width(op.getY());
   double mul = op.getMul().convertToDouble();
   RowInput row{{assembler.argument(table, kernel::Access::Read), indices},
@@ -153,7 +153,7 @@ void GroupLowering::lowerEmbed(ir::EmbedOp op) {
                      [&](OpBuilder &b, Location loc, ValueRange args) -> SmallVector<Value> {
                        return {RowMath(b, loc).scale(args[0], mul)};
                      });
-  if (weight.getLayout()->getPanel() == 8)
+  if (weight.getLayoutAttr().getPanel() == 8)
     rows.setSwizzled(ArrayRef<int64_t>{0});
 }
 

@@ -123,7 +123,7 @@ std::optional<uint64_t> rowsBytes(const LaunchArgument &buffer, const ProgramLim
     return std::nullopt;
   if (rows == 0)
     return 0;
-  return mulBytes(addBytes(mulBytes(uint64_t(rows - 1), uint64_t(buffer.stride)), *elements),
+  return mulBytes(addBytes(mulBytes(uint64_t(rows - 1), uint64_t(buffer.stride)), elements),
                   byteWidth(buffer.type));
 }
 

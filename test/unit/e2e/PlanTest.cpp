@@ -161,7 +161,7 @@ TEST(CompiledPlan, IdentityDependsOnTheModelAlone) {
 
 TEST(CompiledPlan, OptionsOutOfRangeAreNamed) {
   ModelConfig config = publishedConfig("gemma-4-12B");
-  auto expectUsage = [&](compiler::CompileOptions options, const std::string &what) {
+  auto expectUsage = [&](const compiler::CompileOptions &options, const std::string &what) {
     auto program = compiler::planModel(config, options);
     ASSERT_FALSE(program);
     EXPECT_EQ(program.error().kind, ErrorKind::Usage);
