@@ -75,8 +75,39 @@ Value IntegerDots::add(Value sum, Value weights, Value activations) {
 Value IntegerDots::finish(Value sum, Value start) {
   if (chosen != Form::Bytes)
     return sum;
-  Value ones = b.integer(sum.getType(), 1);
-  return arith::AddIOp::create(b, multiplyPairs(sum, ones), b.broadcast(start, width));
+  return arith::AddIOp::create(b, total(sum), b.broadcast(start, width));
+}
+
+Value IntegerDots::total(Value sum) {
+  return chosen == Form::Bytes ? multiplyPairs(sum, b.integer(sum.getType(), 1)) : sum;
+}
+
+Value IntegerDots::prepared(Value bytes, int64_t half, int64_t part) {
+  Value words = weights(bytes, half, part);
+  if (!wantsPairs())
+    return words;
+  return arith::SubIOp::create(b, words, b.integer(words.getType(), int64_t(1) << (bits - 1)));
+}
+
+Value IntegerDots::preparedStart(Value start) {
+  if (chosen == Form::Quads)
+    return start;
+  if (chosen == Form::Pairs)
+    return nullptr;
+  Type i32 = b.getI32Type();
+  Value half = arith::ShRSIOp::create(b, start, b.integer(i32, 1));
+  Value low = arith::AndIOp::create(b, half, b.integer(i32, 0xffff));
+  return arith::OrIOp::create(b, arith::ShLIOp::create(b, half, b.integer(i32, 16)), low);
+}
+
+Value IntegerDots::beginPrepared(Value preparedStart) {
+  auto sums = b.vec(b.getI32Type(), width);
+  if (chosen == Form::Pairs)
+    return b.integer(sums, 0);
+  Value both = b.broadcast(preparedStart, width);
+  if (chosen == Form::Quads)
+    return both;
+  return vector::BitCastOp::create(b, b.vec(b.getIntegerType(16), 2 * width), both);
 }
 
 } // namespace gemma::codegen

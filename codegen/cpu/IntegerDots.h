@@ -41,6 +41,18 @@ public:
   Value add(Value sum, Value weights, Value activations);
   Value finish(Value sum, Value start);
 
+  /// The same where operands are prepared beforehand: a group is `steps()` steps, each four bytes
+  /// of every row's weights and four bytes of activations.
+  int64_t steps() const { return quads * parts(); }
+  int64_t codesOfStep() const { return wantsPairs() ? 2 : 4; }
+  /// The step that `weights` of a quad and part are, without their offset where they are signed.
+  Value prepared(Value bytes, int64_t half, int64_t part);
+  /// What a prepared group's accumulator begins with, an i32; null if with zero.
+  Value preparedStart(Value start);
+  Value beginPrepared(Value preparedStart);
+  /// The sum of a group, which began with its start.
+  Value total(Value sum);
+
 private:
   enum class Form { Pairs, Bytes, Quads };
   Value call(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);

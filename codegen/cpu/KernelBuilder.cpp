@@ -300,6 +300,11 @@ void KernelBuilder::storeScalar(const View &view, ValueRange at, Value scalar) {
   memref::StoreOp::create(*this, extract(rounded, 0), view.memory, at);
 }
 
+void KernelBuilder::prefetch(const View &view, ValueRange at, unsigned locality) {
+  memref::PrefetchOp::create(*this, view.memory, at, /*isWrite=*/false, locality,
+                             /*isDataCache=*/true);
+}
+
 Value KernelBuilder::loadIndex(const View &view, ValueRange at) {
   return arith::IndexCastOp::create(*this, getIndexType(),
                                     memref::LoadOp::create(*this, view.memory, at));

@@ -99,6 +99,8 @@ public:
   void scatter(const View &view, Value vector,
                llvm::function_ref<llvm::SmallVector<Value>(int64_t)> at);
   void storeScalar(const View &view, mlir::ValueRange at, Value scalar);
+  /// Fetches the cache line of an element for reading, into the first cache (3) or the second (2).
+  void prefetch(const View &view, mlir::ValueRange at, unsigned locality = 3);
   /// An i32 element as index.
   Value loadIndex(const View &view, mlir::ValueRange at);
 

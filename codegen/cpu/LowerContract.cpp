@@ -1,15 +1,14 @@
 // kernel.contract -> register tiles: for each panel group of the block and each row tile one loop
 // over k with an accumulator register for every (row, 16 / lanes of a panel), then the epilogue on
-// registers.
+// registers. Many rows go in blocks (PanelBlocks.h), their operands widened beforehand.
 //
 // Every output has one accumulator and adds its products in ascending k, whatever the tile, so a
 // result does not depend on how rows and panels were cut.
 #include "codegen/cpu/Lowering.h"
-#include "codegen/cpu/PanelTiles.h"
+#include "codegen/cpu/PanelBlocks.h"
 #include "codegen/cpu/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -17,17 +16,25 @@ using namespace mlir;
 namespace gemma::codegen {
 namespace {
 
-class ContractLowering : PanelTiles {
+class ContractLowering : PanelBlocks {
 public:
-  ContractLowering(KernelBuilder &b, kernel::ContractOp op) : PanelTiles(b, op) {}
+  ContractLowering(KernelBuilder &b, kernel::ContractOp op) : PanelBlocks(b, op) {
+    for (MemRefType block : op.getScratchBlocks())
+      blocks.push_back(b.scratch(block));
+  }
 
   void run() {
     if (!check())
       return;
     findPanels();
+    Value rows = b.extent(op.getExtent());
+    emitRows(rows, depth, op.isBlocked() ? weights().dim(1) : 0, [&] { emitDirect(rows); });
+  }
 
+private:
+  void emitDirect(Value rows) {
     // The widest tile takes most rows, halving ones the rest.
-    Value row = b.index(0), rows = b.extent(op.getExtent());
+    Value row = b.index(0);
     for (int64_t tileRows = bestRows(); tileRows > 0; tileRows /= 2) {
       PanelTile tile = bestTile(tileRows, panelsOfBlock);
       Value count = b.mul(b.floorDiv(b.sub(rows, row), tileRows), tileRows);
@@ -39,7 +46,6 @@ public:
     }
   }
 
-private:
   bool check() {
     Block &epilogue = op.getEpilogue().front();
     auto weightType = weight.type;
@@ -73,12 +79,15 @@ private:
     return true;
   }
 
-  /// Whether accumulators, a step's weights and a broadcast activation fit the registers. Without
-  /// fused multiply-add (and so with instructions of two operands) a sum ends up in the register of
-  /// its product: products and copies take three more, two sums in a row twice the accumulators.
+  /// Whether accumulators, a step's weights and a broadcast activation fit the registers; of one
+  /// row a step's weights are used once, but 16-bit ones wait for their second half. Without fused
+  /// multiply-add (and so with instructions of two operands) a sum ends up in the register of its
+  /// product: products and copies take three more, two sums in a row twice the accumulators.
   bool fits(int64_t rows, int64_t columns) const {
     int64_t halves = packed16 ? 2 : 1;
     int64_t temporaries = rows == 1 ? 3 : columns * halves + 1;
+    if (packed16) // pairs of activations, the mask that splits them
+      temporaries += rows == 1 && b.target.fma ? columns + 1 : 2;
     int64_t sums = rows * columns;
     if (!b.target.fma)
       return sums * halves + temporaries + 3 <= b.target.registers;
@@ -101,7 +110,8 @@ private:
   int64_t bestRows() {
     int64_t best = 1;
     double fewest = 1e9;
-    for (int64_t rows = 1; rows <= std::max<int64_t>(op.getRowTile(), 1); ++rows) {
+    int64_t most = op.isBlocked() ? mostDirectRows : int64_t(op.getRowTile());
+    for (int64_t rows = 1; rows <= most; ++rows) {
       if (!fits(rows, pair))
         continue;
       PanelTile tile = bestTile(rows, op.getPanels() / pair);
@@ -129,14 +139,10 @@ private:
       for (Value p : panelIndices)
         for (int64_t v = 0; v < tile.vectors; ++v)
           loadWeights(p, k, column + v * lanes, weights);
-      for (int64_t half = 0; half < length; ++half) {
-        Value at = packed16 ? b.add(b.mul(k, 2), b.index(half)) : k;
-        for (int64_t r = 0; r < tile.rows; ++r) {
-          Value a = b.broadcast(b.loadScalar(act, {rowIndices[r], at}, compute), lanes);
+      for (int64_t r = 0; r < tile.rows; ++r)
+        for (auto [half, a] : llvm::enumerate(loadActivations(rowIndices[r], k, length)))
           for (int64_t c = 0; c < columns; ++c)
             next[r * columns + c] = b.mulAdd(a, weights[half][c], next[r * columns + c]);
-        }
-      }
       return next;
     };
 
@@ -159,7 +165,25 @@ private:
     if (depth % stepK)
       sums = step(b.index(steps), 1, sums);
 
-    finish(tile, rowIndices, panel, column, sums);
+    finish(tile, rowIndices, panel, b.index(column), sums);
+  }
+
+  /// The activations of a step, broadcast: those of the weights' type are two halves of 32 bits
+  /// too.
+  SmallVector<Value> loadActivations(Value row, Value k, int64_t length) {
+    Value first = packed16 ? b.mul(k, 2) : k;
+    if (length == 2 && act.element() == weight.element()) {
+      Value pair = vector::LoadOp::create(b, b.vec(b.getIntegerType(16), 2), act.memory,
+                                          ValueRange{row, first});
+      Value bits = b.extract(vector::BitCastOp::create(b, b.vec(b.getI32Type(), 1), pair), 0);
+      Value pairs = b.broadcast(bits, lanes);
+      return {widen(lowHalf(pairs)), widen(highHalf(pairs))};
+    }
+    SmallVector<Value> activations;
+    for (int64_t half = 0; half < length; ++half)
+      activations.push_back(
+          b.broadcast(b.loadScalar(act, {row, b.add(first, b.index(half))}, compute), lanes));
+    return activations;
   }
 
   /// Appends the weights of `lanes` columns at k to weights[0], and those at k + 1 to weights[1].
@@ -197,19 +221,110 @@ private:
 
   /// The cache lines that the loop will read `prefetchBytes` later; beyond the panel lies the next.
   void prefetch(ArrayRef<Value> panels, Value k, int64_t column, int64_t vectors) {
-    int64_t elementBytes =
-        int64_t(weight.element().getIntOrFloatBitWidth()) / 8 * (packed16 ? 2 : 1);
-    int64_t lineColumns = 64 / elementBytes;
-    Value ahead = b.add(k, b.index(prefetchBytes / (panelColumns * elementBytes)));
+    Value ahead = b.add(k, b.index(prefetchBytes / (panelColumns * stepBytes())));
     for (Value panel : panels)
-      for (int64_t c = column / lineColumns * lineColumns; c < column + vectors * lanes;
-           c += lineColumns) {
-        SmallVector<Value> at = {panel, ahead, b.index(c)};
-        if (packed16)
-          at.push_back(b.index(0));
-        memref::PrefetchOp::create(b, weight.memory, at, /*isWrite=*/false, /*localityHint=*/2,
-                                   /*isDataCache=*/true);
+      fetch(panel, ahead, column, vectors);
+  }
+
+  /// Fetches the cache lines of a step of a panel.
+  void fetch(Value panel, Value k, int64_t column, int64_t vectors) {
+    int64_t lineColumns = 64 / stepBytes();
+    for (int64_t c = column / lineColumns * lineColumns; c < column + vectors * lanes;
+         c += lineColumns) {
+      SmallVector<Value> at = {panel, k, b.index(c)};
+      if (packed16)
+        at.push_back(b.index(0));
+      b.prefetch(weight, at);
+    }
+  }
+
+  /// Of a column: one k, or two side by side.
+  int64_t stepBytes() const {
+    return int64_t(weight.element().getIntOrFloatBitWidth()) / 8 * (packed16 ? 2 : 1);
+  }
+
+  //===--- blocks ---===//
+
+  const View &acts() const { return blocks[1]; }
+  const View &weights() const { return blocks[2]; }
+
+  bool fitsPrepared(int64_t rows, int64_t columns) const override {
+    // Without fused multiply-add a product takes a register.
+    return rows * columns + columns + (b.target.fma ? 1 : 2) <= b.target.registers;
+  }
+
+  void prepareRows(Value firstRow, Value rows, Depth k) override {
+    Value whole = k.count, end = b.add(k.begin, k.count);
+    if (depth % lanes)
+      whole = b.mul(b.floorDiv(k.count, lanes), lanes);
+    b.loop(b.index(0), rows, 1, [&](Value row) {
+      Value source = b.add(firstRow, row);
+      b.loop(b.index(0), whole, lanes, [&](Value at) {
+        fetchRow(act, source, b.add(k.begin, at));
+        b.storeVector(acts(), {row, at},
+                      b.loadVector(act, {source, b.add(k.begin, at)}, lanes, compute));
+      });
+      if (depth % lanes)
+        b.loop(b.add(k.begin, whole), end, 1, [&](Value at) {
+          b.storeScalar(acts(), {row, b.sub(at, k.begin)},
+                        b.loadScalar(act, {source, at}, compute));
+        });
+    });
+  }
+
+  void preparePanel(Value weightPanel, int64_t place, Depth k) override {
+    int64_t stepK = packed16 ? 2 : 1; // beyond an odd depth the weight's padding is zero
+    b.loop(b.index(0), b.ceilDiv(k.count, stepK), 1, [&](Value step) {
+      Value at = b.add(b.floorDiv(k.begin, stepK), step);
+      for (int64_t column = 0; column < panelColumns; column += lanes) {
+        SmallVector<SmallVector<Value>> loaded(stepK);
+        loadWeights(weightPanel, at, column, loaded);
+        for (int64_t half = 0; half < stepK; ++half)
+          b.storeVector(weights(),
+                        {b.index(place), b.add(b.mul(step, stepK), b.index(half)), b.index(column)},
+                        loaded[size_t(half)].front());
       }
+      // While tiles are computed, what is prepared next.
+      fetch(b.add(weightPanel, b.index(1)), at, 0, panelVectors());
+    });
+  }
+
+  void addProducts(const BlockTile &tile, Depth k) override {
+    int64_t columns = tile.panels * tile.vectors;
+    SmallVector<Value> sums;
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        sums.push_back(loadSum(tile, r, c));
+    auto addStep = [&](Value at, ValueRange carried) {
+      SmallVector<Value> next(carried), loaded;
+      for (int64_t p = 0; p < tile.panels; ++p)
+        for (int64_t v = 0; v < tile.vectors; ++v)
+          loaded.push_back(b.loadVector(
+              weights(), {b.index(p), at, b.index(tile.column + v * lanes)}, lanes, compute));
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        Value x =
+            b.broadcast(b.loadScalar(acts(), {b.add(tile.row, b.index(r)), at}, compute), lanes);
+        for (int64_t c = 0; c < columns; ++c) {
+          Value &sum = next[size_t(r * columns + c)];
+          sum = b.mulAdd(x, loaded[size_t(c)], sum);
+        }
+      }
+      return next;
+    };
+    // Without fused multiply-add the unrolled steps' sums move between registers, and spill.
+    int64_t unroll = b.target.fma ? 4 : 1;
+    Value whole = depth % unroll ? b.mul(b.floorDiv(k.count, unroll), unroll) : k.count;
+    sums = b.loop(b.index(0), whole, unroll, sums, [&](Value at, ValueRange carried) {
+      SmallVector<Value> next(carried);
+      for (int64_t u = 0; u < unroll; ++u)
+        next = addStep(b.add(at, b.index(u)), next);
+      return next;
+    });
+    if (depth % unroll)
+      sums = b.loop(whole, k.count, 1, sums, addStep);
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        storeSum(tile, r, c, sums[size_t(r * columns + c)]);
   }
 
   bool packed16 = false; ///< two k side by side

@@ -2,11 +2,12 @@
 // 32 k: integer sums of the group, exact, which one product and one sum in f32 an output add up in
 // ascending order. So an output does not depend on the tile.
 //
-// Rows are the outer loop: where the products want activations in another form (IntegerDots), a
-// tile of rows is expanded into scratch once for all panels of the block.
+// Where the products want activations in another form (IntegerDots), a tile of rows is expanded
+// into scratch once for all panels of the block. Many rows go in blocks (PanelBlocks.h): integer
+// sums of a group are in registers then, those in f32 in memory, where each is used once a group.
 #include "codegen/cpu/IntegerDots.h"
 #include "codegen/cpu/Lowering.h"
-#include "codegen/cpu/PanelTiles.h"
+#include "codegen/cpu/PanelBlocks.h"
 #include "dialect/program/Layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,36 +21,49 @@ namespace {
 
 constexpr int64_t groupColumns = program::kGroupColumns;
 
-class QuantizedContractLowering : PanelTiles {
+class QuantizedContractLowering : PanelBlocks {
 public:
   QuantizedContractLowering(KernelBuilder &b, kernel::ContractOp op)
-      : PanelTiles(b, op), scales(b.viewOf(op, op.getWeightScales())),
+      : PanelBlocks(b, op), scales(b.viewOf(op, op.getWeightScales())),
         actScales(b.viewOf(op, op.getActScales())), starts(b.viewOf(op, op.getActStarts())),
         stored(weight.dim(2)),
         dots(b, stored == IntegerDots::quads ? 8 : 4, act.element().getIntOrFloatBitWidth()) {
     lanes = dots.lanes();
+    SmallVector<MemRefType> types = op.getScratchBlocks();
+    if (op.isBlocked()) {
+      blockDepth = types[4].getDimSize(1) * groupColumns;
+      if (!dots.wantsPairs())
+        types[1] =
+            MemRefType::get({types[1].getDimSize(0), 2 * types[1].getDimSize(1)}, b.getI8Type());
+    }
+    for (MemRefType type : types)
+      blocks.push_back(b.scratch(type));
   }
 
   void run() {
-    // Planned for every instruction set, whether it needs it or not.
-    for (MemRefType block : op.getScratchBlocks())
-      pairs = b.scratch(block);
     findPanels();
+    Value rows = b.extent(op.getExtent());
+    emitRows(rows, act.dim(1), blockDepth, [&] { emitDirect(rows); });
+  }
 
-    Value row = b.index(0), rows = b.extent(op.getExtent());
+private:
+  void emitDirect(Value rows) {
+    // Planned for every instruction set, whether it needs it or not.
+    if (act.element().isInteger(8))
+      pairs = blocks.back();
+    Value row = b.index(0);
     for (int64_t tileRows = mostRows(); tileRows > 0; tileRows /= 2) {
       Value end = b.add(row, b.mul(b.floorDiv(b.sub(rows, row), tileRows), tileRows));
-      b.loop(row, end, tileRows, [&](Value first) { emitRows(first, bestTile(tileRows)); });
+      b.loop(row, end, tileRows, [&](Value first) { emitRowTile(first, bestTile(tileRows)); });
       row = end;
     }
   }
 
-private:
   /// Sums of a tile's columns in i32 stay in registers with a quad's weights and activations; those
   /// in f32 are used once a group.
   int64_t mostRows() {
-    return std::min<int64_t>(b.target.registers == 32 ? 6 : 4,
-                             std::max<int64_t>(int64_t(op.getRowTile()), 1));
+    int64_t most = b.target.registers == 32 && !op.isBlocked() ? 6 : mostDirectRows;
+    return std::min(most, int64_t(op.getRowTile()));
   }
 
   PanelTile bestTile(int64_t rows) const {
@@ -61,10 +75,10 @@ private:
     return tile;
   }
 
-  void emitRows(Value first, PanelTile tile) {
+  void emitRowTile(Value first, PanelTile tile) {
     if (needsExpansion())
       for (int64_t r = 0; r < tile.rows; ++r)
-        expand(b.add(first, b.index(r)), r);
+        expand(b.add(first, b.index(r)), b.index(0), b.index(act.dim(1)), pairs, b.index(r));
     forPanels(tile, [&](PanelTile part, Value panel, int64_t column) {
       emitTile(part, first, panel, column);
     });
@@ -72,17 +86,18 @@ private:
 
   bool needsExpansion() const { return dots.wantsPairs() && act.element().isInteger(8); }
 
-  /// i8 codes of a row -> i16 in the order of pairs.
-  void expand(Value row, int64_t place) {
+  /// i8 codes of a row from `begin` on -> i16 in the order of pairs.
+  void expand(Value row, Value begin, Value count, const View &into, Value place) {
     auto bytes = b.vec(b.getI8Type(), groupColumns);
     auto words = b.vec(b.getIntegerType(16), groupColumns / 2);
     auto both = b.vec(b.getI32Type(), IntegerDots::quads);
     SmallVector<int64_t> order;
     for (int64_t quad = 0; quad < IntegerDots::quads; ++quad)
       order.append({quad, quad + IntegerDots::quads});
-    b.loop(b.index(0), b.index(act.dim(1)), groupColumns, [&](Value column) {
+    b.loop(b.index(0), count, groupColumns, [&](Value column) {
       Value codes = vector::BitCastOp::create(
-          b, words, vector::LoadOp::create(b, bytes, act.memory, ValueRange{row, column}));
+          b, words,
+          vector::LoadOp::create(b, bytes, act.memory, ValueRange{row, b.add(begin, column)}));
       Value eight = b.integer(words, 8);
       Value even = arith::ShRSIOp::create(b, arith::ShLIOp::create(b, codes, eight), eight);
       Value odd = arith::ShRSIOp::create(b, codes, eight);
@@ -90,7 +105,7 @@ private:
                                               vector::BitCastOp::create(b, both, odd), order);
       Value expanded =
           vector::BitCastOp::create(b, b.vec(b.getIntegerType(16), groupColumns), mixed);
-      vector::StoreOp::create(b, expanded, pairs.memory, ValueRange{b.index(place), column});
+      vector::StoreOp::create(b, expanded, into.memory, ValueRange{place, column});
     });
   }
 
@@ -105,8 +120,10 @@ private:
     int64_t columns = int64_t(panels.size()) * tile.vectors;
 
     auto addGroup = [&](Value group, ValueRange sums) {
-      if (column == 0)
-        prefetch(panels, group);
+      Value ahead = b.add(group, b.index(prefetchBytes / (stored * 64)));
+      if (column == 0) // beyond the panel lies the next
+        for (Value p : panels)
+          fetchScales(p, ahead);
       SmallVector<Value> begins, integers;
       for (Value row : rows) {
         Value start = memref::LoadOp::create(b, starts.memory, ValueRange{row, group});
@@ -115,11 +132,12 @@ private:
       }
       auto addLine = [&](Value j, ValueRange before) {
         SmallVector<Value> after(before), bytes;
-        for (Value p : panels)
+        for (Value p : panels) {
+          if (column == 0) // a line at a time: memory is asked all the while
+            fetchLine(p, ahead, j);
           for (int64_t v = 0; v < tile.vectors; ++v)
-            bytes.push_back(vector::LoadOp::create(
-                b, b.vec(b.getI8Type(), 4 * lanes), weight.memory,
-                ValueRange{p, group, j, b.index(column + v * lanes), b.index(0)}));
+            bytes.push_back(loadBytes(p, group, j, column + v * lanes));
+        }
         Value first = b.add(b.mul(group, groupColumns), b.mul(j, 4));
         for (int64_t half = 0; half < IntegerDots::quads / stored; ++half) {
           Value at = b.add(first, b.index(4 * half * stored));
@@ -154,9 +172,8 @@ private:
             memref::LoadOp::create(b, actScales.memory, ValueRange{rows[size_t(r)], group}), lanes);
         for (int64_t c = 0; c < columns; ++c) {
           Value sum = dots.finish(integers[size_t(r * columns + c)], begins[size_t(r)]);
-          Value real = arith::SIToFPOp::create(b, b.vec(b.getF32Type(), lanes), sum);
-          Value both = arith::MulFOp::create(b, columnScales[size_t(c)], scale);
-          next.push_back(b.mulAdd(real, both, sums[size_t(r * columns + c)]));
+          next.push_back(
+              addScaled(sum, columnScales[size_t(c)], scale, sums[size_t(r * columns + c)]));
         }
       }
       return next;
@@ -165,7 +182,13 @@ private:
                             b.constant(b.vec(b.getF32Type(), lanes), 0.0));
     sums = b.loop(b.index(0), b.index(weight.dim(1)), 1, sums, addGroup);
 
-    finish(tile, rows, panel, column, sums);
+    finish(tile, rows, panel, b.index(column), sums);
+  }
+
+  /// What a group adds to an output: `before` + float(sum) · (column's scale · row's scale).
+  Value addScaled(Value sum, Value columnScale, Value rowScale, Value before) {
+    Value real = arith::SIToFPOp::create(b, b.vec(b.getF32Type(), lanes), sum);
+    return b.mulAdd(real, arith::MulFOp::create(b, columnScale, rowScale), before);
   }
 
   /// f16 -> f32, exact.
@@ -178,23 +201,158 @@ private:
     return arith::ExtFOp::create(b, b.vec(b.getF32Type(), lanes), halves);
   }
 
-  /// What the loop will read `prefetchBytes` later; beyond the panel lies the next.
-  void prefetch(ArrayRef<Value> panels, Value group) {
-    Value ahead = b.add(group, b.index(prefetchBytes / (stored * 64)));
-    auto line = [&](const View &view, ArrayRef<Value> at) {
-      memref::PrefetchOp::create(b, view.memory, at, /*isWrite=*/false, /*localityHint=*/2,
-                                 /*isDataCache=*/true);
-    };
-    for (Value panel : panels) {
-      for (int64_t j = 0; j < stored; ++j)
-        line(weight, {panel, ahead, b.index(j), b.index(0), b.index(0)});
-      line(scales, {panel, ahead, b.index(0)});
+  void fetchLine(Value panel, Value group, Value line) {
+    b.prefetch(weight, {panel, group, line, b.index(0), b.index(0)});
+  }
+  void fetchScales(Value panel, Value group) { b.prefetch(scales, {panel, group, b.index(0)}); }
+
+  //===--- blocks ---===//
+
+  const View &codesOfBlock() const { return blocks[1]; } ///< i8 or i16, as `dots` wants them
+  const View &actScalesOfBlock() const { return blocks[2]; }
+  const View &startsOfBlock() const { return blocks[3]; }
+  const View &weightsOfBlock() const { return blocks[4]; } ///< [place, group, step, bytes]
+  const View &scalesOfBlock() const { return blocks[5]; }  ///< f32
+
+  /// Integer sums, a step's weights and activations, and a product.
+  bool fitsPrepared(int64_t rows, int64_t columns) const override {
+    return rows * columns + columns + 2 <= b.target.registers;
+  }
+
+  void prepareRows(Value firstRow, Value rows, Depth k) override {
+    Value firstGroup = groupsOf(k.begin);
+    b.loop(b.index(0), rows, 1, [&](Value row) {
+      Value source = b.add(firstRow, row);
+      b.loop(b.index(0), k.count, 512 / act.element().getIntOrFloatBitWidth(), // cache lines
+             [&](Value at) { fetchRow(act, source, b.add(k.begin, at)); });
+      if (needsExpansion())
+        expand(source, k.begin, k.count, codesOfBlock(), row);
+      else
+        b.loop(b.index(0), k.count, groupColumns, [&](Value at) {
+          Value codes = vector::LoadOp::create(b, b.vec(act.element(), groupColumns), act.memory,
+                                               ValueRange{source, b.add(k.begin, at)});
+          vector::StoreOp::create(b, codes, codesOfBlock().memory, ValueRange{row, at});
+        });
+      b.loop(b.index(0), groupsOf(k.count), 1, [&](Value group) {
+        SmallVector<Value> from = {source, b.add(firstGroup, group)}, to = {row, group};
+        auto copy = [&](const View &view, const View &into, function_ref<Value(Value)> prepared) {
+          memref::StoreOp::create(b, prepared(memref::LoadOp::create(b, view.memory, from)),
+                                  into.memory, to);
+        };
+        copy(actScales, actScalesOfBlock(), [](Value scale) { return scale; });
+        if (!dots.wantsPairs())
+          copy(starts, startsOfBlock(), [&](Value start) { return dots.preparedStart(start); });
+      });
+    });
+  }
+
+  void preparePanel(Value weightPanel, int64_t place, Depth k) override {
+    Value at = b.index(place), next = b.add(weightPanel, b.index(1));
+    b.loop(b.index(0), groupsOf(k.count), 1, [&](Value local) {
+      Value group = b.add(groupsOf(k.begin), local);
+      for (int64_t j = 0; j < stored; ++j) // while tiles are computed
+        fetchLine(next, group, b.index(j));
+      fetchScales(next, group);
+      for (int64_t column = 0; column < panelColumns; column += lanes) {
+        b.storeVector(scalesOfBlock(), {at, local, b.index(column)},
+                      loadScales(weightPanel, group, column));
+        for (int64_t j = 0; j < stored; ++j) {
+          Value bytes = loadBytes(weightPanel, group, b.index(j), column);
+          for (int64_t half = 0; half < IntegerDots::quads / stored; ++half)
+            for (int64_t part = 0; part < dots.parts(); ++part) {
+              int64_t step = (j + half * stored) * dots.parts() + part;
+              Value ready = vector::BitCastOp::create(b, b.vec(b.getI8Type(), 4 * lanes),
+                                                      dots.prepared(bytes, half, part));
+              vector::StoreOp::create(b, ready, weightsOfBlock().memory,
+                                      ValueRange{at, local, b.index(step), b.index(4 * column)});
+            }
+        }
+      }
+    });
+  }
+
+  void addProducts(const BlockTile &tile, Depth k) override {
+    int64_t columns = tile.panels * tile.vectors;
+    auto place = [&](int64_t r, int64_t c) { return size_t(r * columns + c); };
+    SmallVector<Value> rows, sums;
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      rows.push_back(b.add(tile.row, b.index(r)));
+      for (int64_t c = 0; c < columns; ++c)
+        sums.push_back(loadSum(tile, r, c));
     }
+    auto addStep = [&](Value group, Value step, SmallVector<Value> &integers) {
+      SmallVector<Value> weights;
+      for (int64_t p = 0; p < tile.panels; ++p)
+        for (int64_t v = 0; v < tile.vectors; ++v)
+          weights.push_back(loadPrepared(p, group, step, tile.column + v * lanes));
+      Value code = b.add(b.mul(group, groupColumns), b.mul(step, dots.codesOfStep()));
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        Value x = dots.activations(codesOfBlock(), rows[size_t(r)], code, 0);
+        for (int64_t c = 0; c < columns; ++c)
+          integers[place(r, c)] = dots.add(integers[place(r, c)], weights[size_t(c)], x);
+      }
+    };
+    // While a group's integer sums fill the registers, those in f32 wait on the stack.
+    auto addGroup = [&](Value group, ValueRange before) {
+      SmallVector<Value> integers, columnScales, after;
+      for (Value row : rows) {
+        Value start;
+        if (!dots.wantsPairs())
+          start = memref::LoadOp::create(b, startsOfBlock().memory, ValueRange{row, group});
+        integers.append(size_t(columns), dots.beginPrepared(start));
+      }
+      // A loop: in one block LLVM computes sum by sum, weights waiting on the stack.
+      int64_t unroll = b.target.fma ? 2 : 1;
+      integers = b.loop(b.index(0), b.index(dots.steps()), unroll, integers,
+                        [&](Value step, ValueRange carried) {
+                          SmallVector<Value> next(carried);
+                          for (int64_t u = 0; u < unroll; ++u)
+                            addStep(group, b.add(step, b.index(u)), next);
+                          return next;
+                        });
+      for (int64_t p = 0; p < tile.panels; ++p)
+        for (int64_t v = 0; v < tile.vectors; ++v)
+          columnScales.push_back(b.loadVector(scalesOfBlock(),
+                                              {b.index(p), group, b.index(tile.column + v * lanes)},
+                                              lanes, b.getF32Type()));
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        Value scale = b.broadcast(memref::LoadOp::create(b, actScalesOfBlock().memory,
+                                                         ValueRange{rows[size_t(r)], group}),
+                                  lanes);
+        for (int64_t c = 0; c < columns; ++c) {
+          Value sum = dots.total(integers[place(r, c)]);
+          after.push_back(addScaled(sum, columnScales[size_t(c)], scale, before[place(r, c)]));
+        }
+      }
+      return after;
+    };
+    sums = b.loop(b.index(0), groupsOf(k.count), 1, sums, addGroup);
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        storeSum(tile, r, c, sums[place(r, c)]);
+  }
+
+  Value groupsOf(Value columns) { return b.floorDiv(columns, groupColumns); }
+
+  Value loadBytes(Value panel, Value group, Value line, int64_t column) {
+    return vector::LoadOp::create(b, b.vec(b.getI8Type(), 4 * lanes), weight.memory,
+                                  ValueRange{panel, group, line, b.index(column), b.index(0)});
+  }
+
+  /// As `dots` multiplies it: bytes, or words.
+  Value loadPrepared(int64_t place, Value group, Value step, int64_t column) {
+    Value bytes =
+        vector::LoadOp::create(b, b.vec(b.getI8Type(), 4 * lanes), weightsOfBlock().memory,
+                               ValueRange{b.index(place), group, step, b.index(4 * column)});
+    if (!dots.wantsPairs())
+      return bytes;
+    return vector::BitCastOp::create(b, b.vec(b.getIntegerType(16), 2 * lanes), bytes);
   }
 
   View scales, actScales, starts;
-  View pairs;     ///< [row_tile, K] of i16
+  View pairs;     ///< [rows of a tile, K] of i16
   int64_t stored; ///< lines of 64 bytes that hold a group of a panel
+  int64_t blockDepth = 0;
   IntegerDots dots;
 };
 

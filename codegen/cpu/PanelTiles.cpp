@@ -46,7 +46,7 @@ SmallVector<Value> PanelTiles::weightPanels(PanelTile tile, Value panel) {
   return panels;
 }
 
-void PanelTiles::finish(PanelTile tile, ArrayRef<Value> rows, Value panel, int64_t column,
+void PanelTiles::finish(PanelTile tile, ArrayRef<Value> rows, Value panel, Value column,
                         ArrayRef<Value> sums) {
   int64_t columns = tile.panels * pair * tile.vectors;
   for (int64_t r = 0; r < tile.rows; ++r)
@@ -57,7 +57,7 @@ void PanelTiles::finish(PanelTile tile, ArrayRef<Value> rows, Value panel, int64
           arguments.push_back(sums[size_t(r * columns + (p * pair + half) * tile.vectors + v)]);
         Value result = b.inlineOnVectors(op.getEpilogue().front(), arguments, lanes).front();
         Value first =
-            b.add(b.mul(b.add(panel, b.index(p)), panelColumns), b.index(column + v * lanes));
+            b.add(b.add(b.mul(b.add(panel, b.index(p)), panelColumns), column), b.index(v * lanes));
         store(rows[size_t(r)], first, result);
       }
 }

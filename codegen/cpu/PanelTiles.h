@@ -17,7 +17,7 @@ class PanelTiles {
 protected:
   using Value = mlir::Value;
   static constexpr int64_t panelColumns = 16;
-  static constexpr int64_t prefetchBytes = 8192; ///< ahead of the weights in use
+  static constexpr int64_t prefetchBytes = 1024; ///< ahead of the weights in use
 
   PanelTiles(KernelBuilder &b, kernel::ContractOp op);
 
@@ -31,7 +31,7 @@ protected:
   /// The weight panels of a tile that begins at an output panel.
   llvm::SmallVector<Value> weightPanels(PanelTile tile, Value panel);
   /// The epilogue of a tile and its stores; `sums` row by row, panel by panel.
-  void finish(PanelTile tile, llvm::ArrayRef<Value> rows, Value panel, int64_t column,
+  void finish(PanelTile tile, llvm::ArrayRef<Value> rows, Value panel, Value column,
               llvm::ArrayRef<Value> sums);
 
   KernelBuilder &b;
@@ -40,12 +40,11 @@ protected:
   int64_t pair;      ///< weight panels of an output panel
   int64_t lanes = 0; ///< columns of a register
   int64_t panelsOfBlock = 0;
+  Value firstPanel, endPanel; ///< output panels of the block
 
 private:
   /// Stores the columns that out has: the panels may have more.
   void store(Value row, Value column, Value result);
-
-  Value firstPanel, endPanel; ///< output panels of the block
 };
 
 } // namespace gemma::codegen

@@ -231,12 +231,44 @@ static bool isF32(Type type) { return type.isF32(); }
 static bool isI32(Type type) { return type.isSignlessInteger(32); }
 static bool isCode(Type type) { return type.isSignlessInteger(8) || type.isSignlessInteger(16); }
 
+/// Most consecutive k of a block: those of two panels then fit the L1 cache, those of the rows the
+/// L2.
+static int64_t blockDepth(int64_t depth, int64_t bytes) {
+  constexpr int64_t weightBytes = 16384, group = 32;
+  int64_t most = weightBytes / (16 * bytes), blocks = (depth + most - 1) / most;
+  return static_cast<int64_t>(
+      llvm::alignTo(static_cast<uint64_t>((depth + blocks - 1) / blocks), group));
+}
+
 SmallVector<MemRefType> ContractOp::getScratchBlocks() {
-  auto act = cast<MemRefType>(getAct().getType());
-  if (!isQuantised() || !act.getElementType().isSignlessInteger(8))
+  if (getGpuTile())
     return {};
-  return {MemRefType::get({static_cast<int64_t>(getRowTile()), act.getDimSize(1)},
-                          IntegerType::get(getContext(), 16))};
+  // Rows a power of two apart would share few sets of the first cache: a line more lies between.
+  constexpr int64_t line = 64;
+  auto act = cast<MemRefType>(getAct().getType());
+  auto rows = static_cast<int64_t>(getRowTile()), panels = static_cast<int64_t>(getPanels());
+  int64_t prepared = std::min<int64_t>(panels, 2);
+  auto integer = [&](unsigned bits) { return IntegerType::get(getContext(), bits); };
+  Type compute = getEpilogue().front().getArgument(0).getType();
+  SmallVector<MemRefType> blocks;
+  if (isBlocked() && !isQuantised()) {
+    int64_t bytes = compute.getIntOrFloatBitWidth() / 8;
+    int64_t depth = blockDepth(act.getDimSize(1), bytes);
+    blocks = {MemRefType::get({rows, panels * 16}, compute),
+              MemRefType::get({rows, depth + line / bytes}, compute),
+              MemRefType::get({prepared, depth, 16}, compute)};
+  } else if (isBlocked()) {
+    int64_t depth = blockDepth(act.getDimSize(1), 2);
+    blocks = {MemRefType::get({rows, panels * 16}, compute),
+              MemRefType::get({rows, depth + line / 2}, integer(16)),
+              MemRefType::get({rows, depth / 32}, compute),
+              MemRefType::get({rows, depth / 32}, integer(32)),
+              MemRefType::get({prepared, depth / 32, 16, 64}, integer(8)),
+              MemRefType::get({prepared, depth / 32, 16}, compute)};
+  }
+  if (isQuantised() && act.getElementType().isSignlessInteger(8))
+    blocks.push_back(MemRefType::get({std::min<int64_t>(rows, 8), act.getDimSize(1)}, integer(16)));
+  return blocks;
 }
 
 /// contract_c8

@@ -388,7 +388,16 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     `zero` 128 or 8, followed by their scales and starts. Products and sums of a group are exact in i32:
     |Σ| ≤ 32 · 255 · 32767 + 128 · 32 · 32767 < 2^29. Groups are added in f32 in ascending order,
     `sum += float(Σ) · (weight scale · activation scale)`, so a result depends on its row alone here too.
-    Scratch on the host, if the codes are i8: `[row_tile, 32·G]` of i16.
+
+    On the host up to 8 rows of `row_tile` are those of the largest tile of registers: scratch is then
+    `[row_tile, 32·G]` of i16 if the codes are i8, else none. With more rows the op is blocked: their sums
+    lie in scratch, and for D consecutive k at a time what is read of act and weight is prepared there
+    once for all of them. Scratch is then, of the accumulator's type, sums `[row_tile, 16·panels]`,
+    activations `[row_tile, D']` and weights `[min(panels, 2), D, 16]`, or of quantised ones sums, codes
+    `[row_tile, D']` of i16, D' a cache line more than D, their scales `[row_tile, D/32]` of f32 and
+    starts of i32, weights `[min(panels, 2), D/32, 16, 64]` of i8 and their scales
+    `[min(panels, 2), D/32, 16]` of f32. Last comes
+    `[8, 32·G]` of i16 if codes are i8, for the few rows that are not worth it.
 
     With `best` a block also leaves, of every row of `out`, the largest of the columns that it stored: for
     row tile i `best[t, i]` is the key of that entry, a number of 64 bits as two words, the lower one
@@ -437,6 +446,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
   let regions = (region SizedRegion<1>:$epilogue);
   let extraClassDeclaration = [{
     bool isQuantised() { return !getQuantised().empty(); }
+    /// Whether a host kernel takes rows and k in blocks.
+    bool isBlocked() { return getRowTile() > 8 && !getGpuTile(); }
     /// Of a quantised one: the scales of the weight and of the activations, and the latter's starts.
     ::mlir::Value getWeightScales() { return getQuantised()[0]; }
     ::mlir::Value getActScales() { return getQuantised()[1]; }

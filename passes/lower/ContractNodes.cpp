@@ -11,13 +11,12 @@ using namespace mlir;
 
 namespace gemma::passes {
 
-/// Packed panels that one block of a contraction computes.
-static constexpr int64_t kPanelsOfBlock = 2;
-/// The same where weights are integers and rows are many: a tile of rows may have to be brought
-/// into another form, which its panels share.
-static constexpr int64_t kPanelsOfQuantisedBlock = 4;
-/// Most rows that a contraction keeps in registers together.
-static constexpr int64_t kRowTile = 8;
+/// Packed panels that one block of a contraction computes, for few rows and for many: their
+/// activations are prepared once for all panels of the block, but workers want blocks to share.
+static constexpr int64_t kPanelsOfFewRows = 2, kPanelsOfRows = 8, kBlocksToShare = 16;
+/// Rows that a contraction works on together: a tile of registers, or a block that many tiles
+/// divide.
+static constexpr int64_t kFewRows = 8, kRows = 120;
 
 LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   Location loc = contraction->getLoc();
@@ -74,7 +73,10 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   if (!onHost())
     cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), plan);
   kernel::MmaAttr tile = cut.tile;
-  int64_t panels = quantised.empty() || plan.hoistRows ? kPanelsOfBlock : kPanelsOfQuantisedBlock;
+  int64_t rows = plan.hoistRows ? kFewRows : kRows;
+  int64_t panels = plan.hoistRows ? kPanelsOfFewRows : kPanelsOfRows;
+  while (panels > kPanelsOfFewRows && packed.getDimSize(0) < kBlocksToShare * panels)
+    panels /= 2;
   Value partials, tickets;
   if (int64_t segments = tile ? tile.getSegments() : 0) {
     auto sums = MemRefType::get({2 * segments, tile.getRows() * tile.getTokens()}, b.getF32Type());
@@ -90,7 +92,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
       kernel::ContractOp::create(b, loc, block, act, weightArg, out, quantised, partials, tickets,
                                  best, kernel::ExtentAttr::get(b.getContext(), extent),
                                  b.getI64IntegerAttr(tile ? tile.getRows() / 8 : panels),
-                                 b.getI64IntegerAttr(tile ? tile.getTokens() : kRowTile),
+                                 b.getI64IntegerAttr(tile ? tile.getTokens() : rows),
                                  activation ? b.getUnitAttr() : UnitAttr(), tile);
   {
     OpBuilder::InsertionGuard guard(b);

@@ -6,7 +6,7 @@
 
 // CHECK-LABEL: func.func @gemm(
 // CHECK: %{{.*}}:12 = scf.for
-// CHECK: memref.prefetch {{.*}} read, locality<2>, data
+// CHECK: memref.prefetch {{.*}} read, locality<3>, data
 // CHECK: vector.load {{.*}} memref<4x64x16xf32>, vector<8xf32>
 // CHECK: math.fma {{.*}} vector<8xf32>
 // CHECK: arith.maximumf
@@ -47,6 +47,41 @@ kernel.func @odd(%x: memref<?x7xf32> {kernel.access = #kernel.access<read>},
       out(%y : memref<?x16xf32>) extent <R> panels 2 row_tile 1 pair {
     ^bb0(%g: f32, %u: f32):
       %r = arith.mulf %g, %u : f32
+      kernel.yield %r : f32
+    }
+  }
+  kernel.return
+}
+
+// Many rows go in blocks: up to 4 directly, others with activations and weights widened in scratch, 6 rows
+// by two registers at a time, or 3 of them; sums are loaded, added to and stored for each block of 256 k.
+
+// CHECK-LABEL: func.func @blocked(
+// CHECK: arith.cmpi slt, {{.*}}, %c5
+// CHECK: %{{.*}}:8 = scf.for
+// CHECK: vector.store {{.*}} memref<120x32xf32>, vector<8xf32>
+// CHECK: memref.prefetch {{.*}} : memref<?x512xi16>
+// CHECK: vector.store {{.*}} memref<120x272xf32>, vector<8xf32>
+// CHECK: vector.store {{.*}} memref<2x256x16xf32>, vector<8xf32>
+// CHECK: memref.prefetch {{.*}} : memref<4x256x16x2xi16>
+// CHECK-COUNT-12: vector.load {{.*}} memref<120x32xf32>, vector<8xf32>
+// CHECK: %{{.*}}:12 = scf.for
+// CHECK-NOT: arith.shli
+// CHECK: math.fma {{.*}} vector<8xf32>
+// CHECK: %{{.*}}:6 = scf.for
+// CHECK: arith.maximumf
+// SSE-LABEL: func.func @blocked(
+// SSE: vector.store {{.*}} memref<2x256x16xf32>, vector<4xf32>
+kernel.func @blocked(%x: memref<?x512xbf16> {kernel.access = #kernel.access<read>},
+                     %w: memref<4x256x16x2xbf16> {kernel.access = #kernel.access<read>},
+                     %y: memref<?x64xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (2)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%x : memref<?x512xbf16>) weight(%w : memref<4x256x16x2xbf16>)
+      out(%y : memref<?x64xbf16>) extent <T> panels 2 row_tile 120 {
+    ^bb0(%s: f32):
+      %z = arith.constant 0.0 : f32
+      %r = arith.maximumf %s, %z : f32
       kernel.yield %r : f32
     }
   }

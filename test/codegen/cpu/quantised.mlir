@@ -3,7 +3,7 @@
 // RUN: gemma-opt %s --gemma-lower-kernels-to-host=isa=avx512vnni | FileCheck %s --check-prefix=VNNI
 
 // Products of integers by what the instruction set has. A tile of four rows and two registers of columns
-// loops over the lines of a group with its sums; scales are read ahead like weights.
+// loops over the lines of a group with its sums; scales are fetched a group at a time, weights by lines.
 
 // Codes are rounded by a sum in f32; the group's largest magnitude is that of the bits.
 // CHECK-LABEL: func.func @nibbles(
@@ -11,9 +11,9 @@
 // CHECK: arith.divf
 // CHECK: arith.addf {{.*}} vector<8xf32>
 // CHECK: %{{.*}}:8 = scf.for
-// CHECK: memref.prefetch {{.*}} read, locality<2>, data : memref<2x2x4x16x4xi8>
-// CHECK: memref.prefetch {{.*}} read, locality<2>, data : memref<2x2x16xi16>
+// CHECK: memref.prefetch {{.*}} read, locality<3>, data : memref<2x2x16xi16>
 // CHECK: %{{.*}}:8 = scf.for {{.*}} -> (vector<16xi16>
+// CHECK: memref.prefetch {{.*}} read, locality<3>, data : memref<2x2x4x16x4xi8>
 // CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
 // CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
 // CHECK: math.fma {{.*}} vector<8xf32>
@@ -41,6 +41,48 @@ kernel.func @nibbles(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>}
     kernel.contract block %j act(%c : memref<8x64xi8>) weight(%w : memref<2x2x4x16x4xi8>)
       out(%y : memref<?x32xf32>) quantised(%ws, %s, %n : memref<2x2x16xf16>, memref<8x2xf32>, memref<8x2xi32>)
       extent <T> panels 2 row_tile 8 {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// Many rows go in blocks. Sums of 16 bits begin at half the start in both halves; words come without their
+// offset, so that theirs begin at zero; each step is four bytes of weights and of activations. Rows are
+// prepared while one 4 rows on is fetched, and have a cache line more than their codes.
+
+// CHECK-LABEL: func.func @blocked(
+// CHECK: memref.prefetch {{.*}} read, locality<3>, data : memref<?x64xi8>
+// CHECK: vector.store {{.*}} memref<12x192xi8>, vector<32xi8>
+// CHECK: arith.shrsi {{.*}} : i32
+// CHECK: memref.store {{.*}} memref<12x2xi32>
+// CHECK: vector.store {{.*}} memref<2x2x16xf32>, vector<8xf32>
+// CHECK: vector.store {{.*}} memref<2x2x16x64xi8>, vector<32xi8>
+// CHECK: %{{.*}}:12 = scf.for {{.*}} -> (vector<8xf32>
+// CHECK: %{{.*}}:12 = scf.for {{.*}} -> (vector<16xi16>
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// CHECK-NOT: arith.addi {{.*}} vector<8xi32>
+// CHECK: arith.sitofp {{.*}} vector<8xi32> to vector<8xf32>
+// SSE-LABEL: func.func @blocked(
+// SSE: vector.store {{.*}} memref<12x96xi16>, vector<32xi16>
+// SSE: arith.subi {{.*}} vector<8xi16>
+// SSE: llvm.call_intrinsic "llvm.x86.sse2.pmadd.wd"
+// VNNI-LABEL: func.func @blocked(
+// VNNI: %{{.*}}:24 = scf.for {{.*}} -> (vector<16xi32>
+// VNNI: llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+kernel.func @blocked(%c: memref<?x64xi8> {kernel.access = #kernel.access<read>},
+                     %s: memref<?x2xf32> {kernel.access = #kernel.access<read>},
+                     %n: memref<?x2xi32> {kernel.access = #kernel.access<read>},
+                     %w: memref<2x2x4x16x4xi8> {kernel.access = #kernel.access<read>},
+                     %ws: memref<2x2x16xf16> {kernel.access = #kernel.access<read>},
+                     %y: memref<?x32xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  kernel.grid %j {
+    kernel.contract block %j act(%c : memref<?x64xi8>) weight(%w : memref<2x2x4x16x4xi8>)
+      out(%y : memref<?x32xf32>) quantised(%ws, %s, %n : memref<2x2x16xf16>, memref<?x2xf32>, memref<?x2xi32>)
+      extent <T> panels 2 row_tile 12 {
     ^bb0(%sum: f32):
       kernel.yield %sum : f32
     }

@@ -7,6 +7,7 @@
 #include "HostKernelHarness.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace gemma::codegen::test {
@@ -39,7 +40,7 @@ struct Weight {
 };
 
 Weight makeWeight(const Shape &s, Types types) {
-  std::mt19937 engine(7);
+  std::mt19937 engine(unsigned(types.bits));
   int64_t rows = s.columns * (s.pair ? 2 : 1);
   int low = types.bits == 8 ? -127 : -8, high = types.bits == 8 ? 127 : 7;
   Weight weight;
@@ -75,8 +76,12 @@ Weight makeWeight(const Shape &s, Types types) {
   return weight;
 }
 
+/// How a contraction gets its codes: from a launch before it, from its own kernel, or both ways,
+/// which must agree. Compiling takes most of the time.
+enum class Way { Launch, Hoisted, Both };
+
 /// Kernels @q (quantise, a row a block), @k (contract of its codes), @h (both, hoisted).
-std::string kernelText(const Shape &s, Types types, int64_t mostRows) {
+std::string kernelText(const Shape &s, Types types, int64_t mostRows, Way way = Way::Both) {
   auto text = [](auto value) { return std::to_string(value); };
   std::string depth = text(s.groups() * group), groups = text(s.groups());
   auto types3 = [&](const std::string &rows) {
@@ -109,20 +114,24 @@ std::string kernelText(const Shape &s, Types types, int64_t mostRows) {
   std::string weights =
       "%w: " + weight + read + ", %ws: " + weightScales + read + ", %out: " + out + write;
   std::string rows = text(mostRows);
-  return "kernel.func @q(%x: " + x + read + ", %c: " + codes + write + ", %s: " + scales + write +
-         ", %n: " + starts + write + ")" + sizes +
-         "T)> {\nkernel.grid %j {\nkernel.quantize block %j ins(%x : " + x +
-         ") outs(%c, %s, %n : " + types3("?") + ") extent <T> zero " + zero +
-         "\n}\nkernel.return\n}\n" + "kernel.func @k(%c: " + codes + read + ", %s: " + scales +
-         read + ", %n: " + starts + read + ", " + weights + ")" + sizes + text(grid) +
-         ")> {\nkernel.grid %j {\n" + contract("?") + "}\nkernel.return\n}\n" +
-         "kernel.func @h(%x: " + x + read + ", " + weights + ")" + sizes + text(grid) +
-         ")> {\n%c = kernel.scratch : memref<" + rows + "x" + depth + "x" + types.code() +
-         ">\n%s = kernel.scratch : memref<" + rows + "x" + groups +
-         "xf32>\n%n = kernel.scratch : memref<" + rows + "x" + groups +
-         "xi32>\nkernel.quantize ins(%x : " + x + ") outs(%c, %s, %n : " + types3(rows) +
-         ") extent <T> zero " + zero + "\nkernel.grid %j {\n" + contract(rows) +
-         "}\nkernel.return\n}\n";
+  std::string result = "kernel.func @q(%x: " + x + read + ", %c: " + codes + write +
+                       ", %s: " + scales + write + ", %n: " + starts + write + ")" + sizes +
+                       "T)> {\nkernel.grid %j {\nkernel.quantize block %j ins(%x : " + x +
+                       ") outs(%c, %s, %n : " + types3("?") + ") extent <T> zero " + zero +
+                       "\n}\nkernel.return\n}\n";
+  if (way != Way::Hoisted)
+    result += "kernel.func @k(%c: " + codes + read + ", %s: " + scales + read + ", %n: " + starts +
+              read + ", " + weights + ")" + sizes + text(grid) + ")> {\nkernel.grid %j {\n" +
+              contract("?") + "}\nkernel.return\n}\n";
+  if (way != Way::Launch)
+    result += "kernel.func @h(%x: " + x + read + ", " + weights + ")" + sizes + text(grid) +
+              ")> {\n%c = kernel.scratch : memref<" + rows + "x" + depth + "x" + types.code() +
+              ">\n%s = kernel.scratch : memref<" + rows + "x" + groups +
+              "xf32>\n%n = kernel.scratch : memref<" + rows + "x" + groups +
+              "xi32>\nkernel.quantize ins(%x : " + x + ") outs(%c, %s, %n : " + types3(rows) +
+              ") extent <T> zero " + zero + "\nkernel.grid %j {\n" + contract(rows) +
+              "}\nkernel.return\n}\n";
+  return result;
 }
 
 /// Where code `k` of a row lies.
@@ -131,7 +140,8 @@ int64_t placeOf(int64_t k, int actBits) {
   return actBits == 8 ? k : k / 4 * 4 + order[k % 4];
 }
 
-void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types) {
+void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types,
+           Way way = Way::Both) {
   SCOPED_TRACE(testing::Message() << s.columns << "x" << s.depth << " int" << types.bits << " int"
                                   << types.actBits << (s.pair ? " pair" : ""));
   int64_t most = *std::max_element(rowCounts.begin(), rowCounts.end());
@@ -185,7 +195,7 @@ void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types) {
     }
 
   int64_t grid = (s.packedPanels() + s.panels - 1) / s.panels;
-  forEachIsa(kernelText(s, types, most), [&](HostModule &module) {
+  forEachIsa(kernelText(s, types, most, way), [&](HostModule &module) {
     Buffer c(types.code(), most * width, -7.0), sc("f32", most * groups, -7.0),
         st("i32", most * groups, -7.0);
     module.run("q", {most, 1, most, most, 1}, {&x, &c, &sc, &st}, most, 3);
@@ -200,23 +210,33 @@ void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types) {
         }
         ASSERT_EQ(st.get(t * groups + g), -types.zero() * double(sum));
       }
+    auto contract = [&](bool hoisted, int64_t count, Buffer &values, std::array<Buffer *, 3> coded,
+                        Buffer &out, int64_t range) {
+      GemmaSizes sizes = {count, 1, count, count, 1};
+      if (hoisted)
+        return module.run("h", sizes, {&values, &weight.packed, &weight.packedScales, &out}, grid,
+                          range);
+      module.run("k", sizes,
+                 {coded[0], coded[1], coded[2], &weight.packed, &weight.packedScales, &out}, grid,
+                 range);
+    };
     // Every row alone: what it must be in any company, to the bit.
     std::vector<double> alone;
     for (int64_t t = 0; t < most; ++t) {
       Buffer row("f32", s.depth), one("f32", s.columns, NAN);
+      Buffer rowCodes(types.code(), width), rowScales("f32", groups), rowStarts("i32", groups);
       for (int64_t k = 0; k < s.depth; ++k)
         row.set(k, x.get(t * s.depth + k));
-      module.run("h", {1, 1, 1, 1, 1}, {&row, &weight.packed, &weight.packedScales, &one}, grid);
+      module.run("q", {1, 1, 1, 1, 1}, {&row, &rowCodes, &rowScales, &rowStarts}, 1);
+      contract(way != Way::Launch, 1, row, {&rowCodes, &rowScales, &rowStarts}, one, grid);
       for (int64_t n = 0; n < s.columns; ++n)
         alone.push_back(one.get(n));
     }
     for (int64_t count : rowCounts) {
       SCOPED_TRACE(testing::Message() << count << " rows");
       Buffer out("f32", count * s.columns + 64, -7.0), cut = out;
-      module.run("k", {count, 1, count, count, 1},
-                 {&c, &sc, &st, &weight.packed, &weight.packedScales, &out}, grid);
-      module.run("h", {count, 1, count, count, 1}, {&x, &weight.packed, &weight.packedScales, &cut},
-                 grid, 1);
+      contract(way == Way::Hoisted, count, x, {&c, &sc, &st}, out, grid);
+      contract(way != Way::Launch, count, x, {&c, &sc, &st}, cut, 1);
       EXPECT_TRUE(out == cut) << "the result depends on how the grid is cut";
       for (int64_t i = 0; i < out.size(); ++i) {
         ASSERT_EQ(out.get(i), i < count * s.columns ? alone[size_t(i)] : -7.0) << "element " << i;
@@ -229,6 +249,8 @@ void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types) {
   });
 }
 
+Way alternate(int64_t i) { return i % 2 ? Way::Hoisted : Way::Launch; }
+
 class QuantizedContractTest : public testing::TestWithParam<std::tuple<int, int>> {
 protected:
   Types types() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
@@ -238,7 +260,7 @@ TEST_P(QuantizedContractTest, Tails) {
   const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
   for (auto [columns, depth] : {std::pair(1, 17), {7, 16}, {15, 1}, {16, 7}, {17, 15}, {37, 37}})
     for (bool pair : {false, true})
-      check(sizes, {columns, depth, pair}, types());
+      check(sizes, {columns, depth, pair}, types(), alternate(columns + pair));
 }
 
 TEST_P(QuantizedContractTest, DeepSums) {
@@ -249,6 +271,13 @@ TEST_P(QuantizedContractTest, DeepSums) {
 TEST_P(QuantizedContractTest, PanelsThatDoNotDivide) {
   check({1, 5, 9}, {112, 33, false, 4, 4}, types());
   check({1, 5, 9}, {112, 33, true, 8, 1}, types());
+}
+
+/// Few rows, and many: part of a tile, of a block, of several; blocks of k.
+TEST_P(QuantizedContractTest, Blocks) {
+  const std::vector<int64_t> rows = {1, 3, 4, 5, 6, 8, 12, 13, 37};
+  check(rows, {37, 530, true, 2, 12}, types());
+  check(rows, {112, 1056, false, 4, 12}, types());
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedContractTest,
@@ -262,7 +291,7 @@ TEST(QuantizedContractSizes, EveryCombination) {
   const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
   for (int64_t columns : sizes)
     for (int64_t depth : sizes)
-      check(sizes, {columns, depth, false}, {4, 8});
+      check(sizes, {columns, depth, false, columns > 16 ? 2 : 1, 12}, {4, 8}, alternate(columns));
 }
 
 /// What is not finite must not be lost in codes.
