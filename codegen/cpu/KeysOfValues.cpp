@@ -7,137 +7,207 @@ using namespace mlir;
 
 namespace gemma::codegen {
 
-KeysOfValues::KeysOfValues(KernelBuilder &b, kernel::AttentionOp op, ArrayRef<MemRefType> blocks)
-    : b(b), op(op), compute(op.getAccumulate()), values(b.viewOf(op, op.getVCache())),
-      weight(b.viewOf(op, op.getKeyParts()[0])), cosHigh(b.viewOf(op, op.getKeyParts()[1])),
-      sinHigh(b.viewOf(op, op.getKeyParts()[2])), cosLow(b.viewOf(op, op.getKeyParts()[3])),
-      sinLow(b.viewOf(op, op.getKeyParts()[4])), dim(values.dim(3)), page(values.dim(2)),
-      half(static_cast<int64_t>(*op.getRot()) / 2), active(cosLow.dim(1)),
-      lanes(std::min(b.lanes(compute), page)), widens(blocks.size() == 3) {
+KeysOfValues::KeysOfValues(AttentionBlock &block, ArrayRef<MemRefType> blocks)
+    : block(block), b(block.b), weight(b.viewOf(block.op, block.op.getKeyParts()[0])),
+      cosHigh(b.viewOf(block.op, block.op.getKeyParts()[1])),
+      sinHigh(b.viewOf(block.op, block.op.getKeyParts()[2])),
+      cosLow(b.viewOf(block.op, block.op.getKeyParts()[3])),
+      sinLow(b.viewOf(block.op, block.op.getKeyParts()[4])),
+      ofValues(b, block.values, block.compute, block.headDim, block.lanes),
+      half(static_cast<int64_t>(*block.op.getRot()) / 2), active(cosLow.dim(1)),
+      pairs(ofValues.paired() && active % (2 * block.lanes) == 0 && half % (2 * block.lanes) == 0) {
   queries = b.scratch(blocks[0]);
   rotated = b.scratch(blocks[1]);
-  if (widens)
-    widened = b.scratch(blocks[2]);
 }
 
-void KeysOfValues::foldQuery(Value row, Load load) {
-  for (auto [begin, end] : {std::pair(active, half), std::pair(half + active, dim)})
-    forChunks(b, begin, end, lanes, 4, [&](Value d, int64_t width) {
-      Value w = b.loadVector(weight, d, width, compute);
-      b.storeVector(queries, {row, d}, arith::MulFOp::create(b, load(d, width), w));
-    });
+Value KeysOfValues::query(Value row, Value d, int64_t width) {
+  auto [token, head] = block.queryOf(row);
+  return b.loadVector(block.q, {token, head, d}, width, block.compute);
 }
 
-void KeysOfValues::turnQuery(Value row, Value block, Load load) {
-  forChunks(b, 0, active, lanes, 1, [&](Value d, int64_t width) {
-    Value mate = b.add(d, b.index(half));
-    Value x = load(d, width), y = load(mate, width);
-    Value cosine = b.loadVector(cosHigh, {block, d}, width, compute);
-    Value sine = b.loadVector(sinHigh, {block, d}, width, compute);
-    // By minus the angle.
-    b.storeVector(queries, {row, d}, b.mulAdd(y, sine, arith::MulFOp::create(b, x, cosine)));
-    Value back = arith::NegFOp::create(b, sine);
-    b.storeVector(queries, {row, mate}, b.mulAdd(x, back, arith::MulFOp::create(b, y, cosine)));
+Value KeysOfValues::value(Value physicalPage, Value key, Value d, int64_t width) {
+  return b.loadVector(block.values, {physicalPage, block.kvHead, key, d}, width, block.compute);
+}
+
+void KeysOfValues::foldQueries() {
+  b.loop(b.index(0), block.rows, 1, [&](Value row) {
+    auto folded = [&](Value d, int64_t width) -> Value {
+      Value w = b.loadVector(weight, d, width, block.compute);
+      return arith::MulFOp::create(b, query(row, d, width), w);
+    };
+    int64_t lanes = block.lanes;
+    for (auto [begin, end] : {std::pair(active, half), std::pair(half + active, block.headDim)}) {
+      if (pairs)
+        b.loop(b.index(begin), b.index(end), 2 * lanes, [&](Value d) {
+          Value second = b.add(d, b.index(lanes));
+          auto registers = ofValues.toRegisters({folded(d, lanes), folded(second, lanes)});
+          b.storeVector(queries, {row, d}, registers[0]);
+          b.storeVector(queries, {row, second}, registers[1]);
+        });
+      else
+        forChunks(b, begin, end, lanes, 4, [&](Value d, int64_t width) {
+          b.storeVector(queries, {row, d}, folded(d, width));
+        });
+    }
   });
 }
 
-void KeysOfValues::takePage(Value physicalPage, Value head, Value number) {
-  physical = physicalPage;
-  kvHead = head;
-  Value first = b.mul(b.mod(number, blockPositions / page), page);
-  b.loop(b.index(0), b.index(page), 1, [&](Value key) {
-    if (widens)
-      forChunks(b, 0, dim, lanes, 4, [&](Value d, int64_t width) {
-        b.storeVector(widened, {key, d},
-                      b.loadVector(values, {physical, kvHead, key, d}, width, compute));
-      });
-    forChunks(b, 0, active, lanes, 1, [&](Value d, int64_t width) {
-      Value mate = b.add(d, b.index(half)), position = b.add(first, key);
-      auto scaled = [&](Value at) {
-        return arith::MulFOp::create(b, loadValue(key, at, width),
-                                     b.loadVector(weight, at, width, compute));
-      };
-      Value x = scaled(d), y = scaled(mate);
-      Value cosine = b.loadVector(cosLow, {position, d}, width, compute);
-      Value sine = b.loadVector(sinLow, {position, d}, width, compute);
+void KeysOfValues::turnQueries(Value number) {
+  b.loop(b.index(0), block.rows, 1, [&](Value row) {
+    forChunks(b, 0, active, block.lanes, 1, [&](Value d, int64_t width) {
+      Value mate = b.add(d, b.index(half));
+      Value x = query(row, d, width), y = query(row, mate, width);
+      Value cosine = b.loadVector(cosHigh, {number, d}, width, block.compute);
+      Value sine = b.loadVector(sinHigh, {number, d}, width, block.compute);
+      // By minus the angle.
+      b.storeVector(queries, {row, d}, b.mulAdd(y, sine, arith::MulFOp::create(b, x, cosine)));
       Value back = arith::NegFOp::create(b, sine);
-      b.storeVector(rotated, {key, d}, b.mulAdd(y, back, arith::MulFOp::create(b, x, cosine)));
-      b.storeVector(rotated, {key, b.add(d, b.index(active))},
-                    b.mulAdd(x, sine, arith::MulFOp::create(b, y, cosine)));
+      b.storeVector(queries, {row, mate}, b.mulAdd(x, back, arith::MulFOp::create(b, y, cosine)));
     });
   });
 }
 
-Value KeysOfValues::loadValue(Value key, Value d, int64_t width) {
-  if (widens)
-    return b.loadVector(widened, {key, d}, width, compute);
-  return b.loadVector(values, {physical, kvHead, key, d}, width, compute);
+void KeysOfValues::rotateTile() {
+  Value firstPage = b.maximum(b.sub(block.firstPage, block.tilePage), b.index(0));
+  Value endPage = b.minimum(b.sub(block.endPage, block.tilePage), b.index(block.tilePages));
+  Value base = b.mod(block.tileStart, blockPositions);
+  b.loop(firstPage, endPage, 1, [&](Value page) {
+    Value place = block.physicalOfTile(page);
+    b.loop(b.index(0), b.index(block.page), 1, [&](Value key) {
+      Value ofTile = b.add(b.mul(page, block.page), key), position = b.add(base, ofTile);
+      forChunks(b, 0, active, block.lanes, 1, [&](Value d, int64_t width) {
+        Value mate = b.add(d, b.index(half));
+        auto scaled = [&](Value at) {
+          return arith::MulFOp::create(b, value(place, key, at, width),
+                                       b.loadVector(weight, at, width, block.compute));
+        };
+        Value x = scaled(d), y = scaled(mate);
+        Value cosine = b.loadVector(cosLow, {position, d}, width, block.compute);
+        Value sine = b.loadVector(sinLow, {position, d}, width, block.compute);
+        Value back = arith::NegFOp::create(b, sine);
+        b.storeVector(rotated, {ofTile, d}, b.mulAdd(y, back, arith::MulFOp::create(b, x, cosine)));
+        b.storeVector(rotated, {ofTile, b.add(d, b.index(active))},
+                      b.mulAdd(x, sine, arith::MulFOp::create(b, y, cosine)));
+      });
+    });
+  });
 }
 
 Value KeysOfValues::sumsOf(SmallVector<Value> vectors) {
-  // Lane l of a step's result holds sums of the vector that bit `stride` of l chooses of two.
-  for (int64_t stride = 1; vectors.size() > 1; stride *= 2) {
-    SmallVector<Value> next;
-    for (size_t i = 0; i < vectors.size(); i += 2) {
-      SmallVector<int64_t> own, other;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        int64_t second = lane & stride ? lanes : 0;
-        own.push_back(second + lane);
-        other.push_back(second + (lane ^ stride));
-      }
-      Value a = vector::ShuffleOp::create(b, vectors[i], vectors[i + 1], own);
-      Value c = vector::ShuffleOp::create(b, vectors[i], vectors[i + 1], other);
-      next.push_back(arith::AddFOp::create(b, a, c));
+  // Lane l of a step's result holds sums of the vector that bit `stride` of l chooses of two; of
+  // the last vectors all lanes have some.
+  auto exchanged = [&](Value first, Value second, int64_t stride) -> Value {
+    SmallVector<int64_t> own, other;
+    for (int64_t lane = 0; lane < block.lanes; ++lane) {
+      int64_t chosen = lane & stride ? block.lanes : 0;
+      own.push_back(chosen + lane);
+      other.push_back(chosen + (lane ^ stride));
     }
+    Value a = vector::ShuffleOp::create(b, first, second, own);
+    Value c = vector::ShuffleOp::create(b, first, second, other);
+    return arith::AddFOp::create(b, a, c);
+  };
+  for (int64_t stride = 1; stride < block.lanes; stride *= 2) {
+    SmallVector<Value> next;
+    for (size_t i = 0; i < vectors.size(); i += 2)
+      next.push_back(exchanged(vectors[i], vectors[vectors.size() == 1 ? i : i + 1], stride));
     vectors = next;
   }
   return vectors.front();
 }
 
-void KeysOfValues::addProducts(SmallVector<Value> &totals, Value row, int64_t firstKey,
-                               int64_t begin, int64_t end, LoadKey load) {
-  auto padded = [&](Value part, int64_t width) -> Value {
+void KeysOfValues::addProducts(SmallVector<Value> &totals, int64_t begin, int64_t end,
+                               std::optional<int64_t> turned) {
+  int64_t lanes = block.lanes;
+  auto padded = [&](Value vector, int64_t width) -> Value {
     if (width == lanes)
-      return part;
-    return vector::InsertStridedSliceOp::create(b, part, b.constant(b.vec(compute, lanes), 0.0),
+      return vector;
+    return vector::InsertStridedSliceOp::create(b, vector,
+                                                b.constant(b.vec(block.compute, lanes), 0.0),
                                                 ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
   };
-  auto add = [&](ValueRange sums, Value d, int64_t width) {
-    SmallVector<Value> next;
-    Value query = padded(b.loadVector(queries, {row, d}, width, compute), width);
-    for (auto [j, sum] : llvm::enumerate(sums)) {
-      Value key = load(b.index(firstKey + static_cast<int64_t>(j)), d, width);
-      next.push_back(b.mulAdd(query, padded(key, width), sum));
+  auto add = [&](SmallVector<Value> &sums, Value d, int64_t width, ArrayRef<Value> keys) {
+    for (auto [r, row] : llvm::enumerate(rowList)) {
+      Value q = padded(b.loadVector(queries, {row, d}, width, block.compute), width);
+      for (auto [j, key] : llvm::enumerate(keys)) {
+        Value &sum = sums[r * keys.size() + j];
+        sum = b.mulAdd(q, key, sum);
+      }
     }
-    return next;
   };
+  auto natural = [&](ValueRange carried, Value d, int64_t width) {
+    SmallVector<Value> sums(carried), keys;
+    for (auto [key, place] : llvm::zip_equal(keyList, placeList))
+      keys.push_back(padded(
+          turned ? b.loadVector(rotated, {place, b.sub(d, b.index(*turned))}, width, block.compute)
+                 : value(physical, key, d, width),
+          width));
+    add(sums, d, width, keys);
+    return sums;
+  };
+  if (pairs && !turned) {
+    totals =
+        b.loop(b.index(begin), b.index(end), 2 * lanes, totals, [&](Value d, ValueRange carried) {
+          SmallVector<Value> sums(carried), even, odd;
+          for (Value key : keyList) {
+            auto pair = ofValues.loadPair({physical, block.kvHead, key, d});
+            even.push_back(pair[0]);
+            odd.push_back(pair[1]);
+          }
+          add(sums, d, lanes, even);
+          add(sums, b.add(d, b.index(lanes)), lanes, odd);
+          return sums;
+        });
+    return;
+  }
   int64_t at = begin + (end - begin) / lanes * lanes;
   totals = b.loop(b.index(begin), b.index(at), lanes, totals,
-                  [&](Value d, ValueRange carried) { return add(carried, d, lanes); });
+                  [&](Value d, ValueRange carried) { return natural(carried, d, lanes); });
   for (int64_t width = lanes / 2; width > 0; width /= 2)
     for (; end - at >= width; at += width)
-      totals = add(totals, b.index(at), width);
+      totals = natural(totals, b.index(at), width);
 }
 
-void KeysOfValues::score(Value row, const View &scores) {
-  auto turned = [&](int64_t shift) {
-    return [this, shift](Value key, Value d, int64_t width) {
-      return b.loadVector(rotated, {key, b.add(d, b.index(shift))}, width, compute);
-    };
-  };
-  auto plain = [&](Value key, Value d, int64_t width) { return loadValue(key, d, width); };
-  // As many keys as a vector has lanes: their sums become one vector.
-  for (int64_t firstKey = 0; firstKey < page; firstKey += lanes) {
-    SmallVector<Value> totals(static_cast<size_t>(lanes), b.constant(b.vec(compute, lanes), 0.0));
-    addProducts(totals, row, firstKey, 0, active, turned(0));
-    addProducts(totals, row, firstKey, active, half, plain);
-    addProducts(totals, row, firstKey, half, half + active, turned(active - half));
-    addProducts(totals, row, firstKey, half + active, dim, plain);
-    Value score = sumsOf(totals);
-    if (double scale = op.getScale().convertToDouble(); scale != 1.0)
-      score = arith::MulFOp::create(b, score, b.constant(score.getType(), scale));
-    b.storeVector(scores, {row, b.index(firstKey)}, score);
+void KeysOfValues::scoreKeys(Value firstRow, int64_t count, Value physicalPage, Value firstKey,
+                             Value place) {
+  int64_t keys = std::min({block.sums / count, block.lanes, block.page});
+  physical = physicalPage;
+  rowList.clear();
+  keyList.clear();
+  placeList.clear();
+  for (int64_t r = 0; r < count; ++r)
+    rowList.push_back(b.add(firstRow, b.index(r)));
+  for (int64_t j = 0; j < keys; ++j) {
+    keyList.push_back(b.add(firstKey, b.index(j)));
+    placeList.push_back(b.add(place, b.index(j)));
   }
+  SmallVector<Value> totals(static_cast<size_t>(count * keys),
+                            b.constant(b.vec(block.compute, block.lanes), 0.0));
+  addProducts(totals, 0, active, 0);
+  addProducts(totals, active, half, std::nullopt);
+  addProducts(totals, half, half + active, half - active);
+  addProducts(totals, half + active, block.headDim, std::nullopt);
+  for (auto [r, row] : llvm::enumerate(rowList)) {
+    ArrayRef<Value> ofRow = ArrayRef(totals).slice(r * static_cast<size_t>(keys), keys);
+    Value sums = sumsOf(SmallVector<Value>(ofRow));
+    if (keys < block.lanes)
+      sums = vector::ExtractStridedSliceOp::create(b, sums, ArrayRef<int64_t>{0},
+                                                   ArrayRef<int64_t>{keys}, ArrayRef<int64_t>{1});
+    b.storeVector(block.scores, {row, place}, sums);
+  }
+}
+
+void KeysOfValues::emitScores() {
+  Value firstPage = b.maximum(b.sub(block.firstPage, block.tilePage), b.index(0));
+  Value endPage = b.minimum(b.sub(block.endPage, block.tilePage), b.index(block.tilePages));
+  block.forRows([&](Value firstRow, int64_t count) {
+    int64_t step = std::min({block.sums / count, block.lanes, block.page});
+    b.loop(firstPage, endPage, 1, [&](Value page) {
+      Value place = block.physicalOfTile(page), first = b.mul(page, block.page);
+      b.loop(b.index(0), b.index(block.page), step,
+             [&](Value key) { scoreKeys(firstRow, count, place, key, b.add(first, key)); });
+    });
+  });
 }
 
 } // namespace gemma::codegen

@@ -1,11 +1,14 @@
-// kernel.attention -> online softmax over pages of keys (Milakov and Gimelshein, "Online normalizer
-// calculation for softmax", 2018), one block = one KV head and one tile of queries of one sequence.
+// kernel.attention -> online softmax over tiles of keys (Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018), one block = one KV head and one tile of
+// queries of one sequence.
 //
-// The rows of a block are its (query, head) pairs. Page by page, scores of several rows are
-// computed together, as they share the keys; then each row that sees a key of the page updates its
-// maximum, sum and output. A row skips pages in which it sees nothing, so the arithmetic of a row
-// depends on its own position alone, not on the tile or the batch it is in. Where the cache stores
-// values alone, KeysOfValues makes the keys.
+// The rows of a block are its (query, head) pairs. Tile by tile of keys, which begin at multiples
+// of their size, scores of several rows are computed together, as they share the keys; each row
+// that sees a key of the tile updates its maximum and sum; then the outputs of several rows take
+// the tile's values together. A row's sums have an order that depends on its own position alone,
+// not on the rows beside it: AttentionProducts. Where the cache stores values alone, KeysOfValues
+// makes the keys.
+#include "codegen/cpu/AttentionProducts.h"
 #include "codegen/cpu/KeysOfValues.h"
 #include "codegen/cpu/Lowering.h"
 
@@ -15,6 +18,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <array>
+#include <memory>
 
 using namespace mlir;
 
@@ -24,12 +28,14 @@ namespace {
 class AttentionLowering {
 public:
   AttentionLowering(KernelBuilder &b, kernel::AttentionOp op)
-      : b(b), op(op), q(b.viewOf(op, op.getQ())), values(b.viewOf(op, op.getVCache())),
-        out(b.viewOf(op, op.getOut())), rowStarts(b.viewOf(op, op.getRowStarts())),
-        seqLens(b.viewOf(op, op.getSeqLens())), slots(b.viewOf(op, op.getSlots())),
-        pageTable(b.viewOf(op, op.getPageTable())) {
+      : b(b), op(op), block(b, op), out(b.viewOf(op, op.getOut())),
+        rowStarts(b.viewOf(op, op.getRowStarts())), seqLens(b.viewOf(op, op.getSeqLens())) {
+    block.q = b.viewOf(op, op.getQ());
+    block.values = b.viewOf(op, op.getVCache());
+    block.slots = b.viewOf(op, op.getSlots());
+    block.pageTable = b.viewOf(op, op.getPageTable());
     if (op.getKCache())
-      keys = b.viewOf(op, op.getKCache());
+      block.keys = b.viewOf(op, op.getKCache());
   }
 
   void run() {
@@ -37,37 +43,47 @@ public:
       return;
     SmallVector<MemRefType> scratchBlocks = op.getScratchBlocks();
     ArrayRef<MemRefType> blocks = scratchBlocks;
-    for (auto [view, type] : llvm::zip(std::array{&scores, &accumulators, &maxima, &sums, &weights},
-                                       blocks.take_front(5)))
+    View strip;
+    for (auto [view, type] : llvm::zip(std::array{&block.scores, &block.accumulators, &maxima,
+                                                  &sums, &block.corrections, &strip},
+                                       blocks.take_front(6)))
       *view = b.scratch(type);
+    block.tileKeys = block.scores.dim(1);
+    block.tilePages = block.tileKeys / block.page;
+    products = std::make_unique<AttentionProducts>(block, strip);
     if (!op.getKCache())
-      computedKeys.emplace(b, op, blocks.drop_front(5));
+      computedKeys.emplace(block, blocks.drop_front(6));
 
-    Value block = b.values.lookup(op.getBlock());
-    kvHead = b.mod(block, kvHeads);
-    findTile(b.floorDiv(block, kvHeads));
-    b.when(b.less(b.index(0), queries), [&] { emitTile(); });
+    Value number = b.values.lookup(op.getBlock());
+    block.kvHead = b.mod(number, block.kvHeads);
+    findTile(b.floorDiv(number, block.kvHeads));
+    b.when(b.less(b.index(0), block.queries), [&] { emitBlock(); });
   }
 
 private:
   bool check() {
-    compute = op.getAccumulate();
+    const View &q = block.q, &keys = block.keys, &values = block.values;
     bool ranks = q.type.getRank() == 3 && values.type.getRank() == 4 && out.type.getRank() == 3 &&
                  (!op.getKCache() || keys.type.getRank() == 4);
-    if (!ranks || !(compute.isF32() || compute.isF64())) {
+    if (!ranks || !(block.compute.isF32() || block.compute.isF64())) {
       b.fail(op, "expected q and out [T, heads, D], caches of rank 4 and f32 or f64 accumulation");
       return false;
     }
-    page = op.getPaging().getPage();
-    kvHeads = values.dim(1);
-    headDim = values.dim(3);
-    group = q.dim(1) / kvHeads;
-    lanes = std::min(b.lanes(compute), page);
-    bool shapes = q.dim(2) == headDim && out.dim(1) == q.dim(1) && out.dim(2) == headDim &&
-                  values.dim(2) == page && group * kvHeads == q.dim(1) && page % lanes == 0 &&
-                  op.getQueryTile() > 0;
+    block.page = op.getPaging().getPage();
+    block.kvHeads = values.dim(1);
+    block.headDim = values.dim(3);
+    block.group = q.dim(1) / block.kvHeads;
+    block.blockHeads = op.getBlockHeads();
+    block.queryTile = static_cast<int64_t>(op.getQueryTile());
+    block.lanes = std::min(b.lanes(block.compute), block.page);
+    block.sums = b.target.registers / 2;
+    bool shapes = q.dim(2) == block.headDim && out.dim(1) == q.dim(1) &&
+                  out.dim(2) == block.headDim && values.dim(2) == block.page &&
+                  block.group * block.kvHeads == q.dim(1) && block.page % block.lanes == 0 &&
+                  block.queryTile > 0;
     if (op.getKCache())
-      shapes &= keys.dim(1) == kvHeads && keys.dim(2) == headDim && keys.dim(3) == page;
+      shapes &=
+          keys.dim(1) == block.kvHeads && keys.dim(2) == block.headDim && keys.dim(3) == block.page;
     if (!shapes) {
       b.fail(op, "expected K [pages, kvHeads, D, page] and V [pages, kvHeads, page, D] that agree "
                  "with q [T, heads, D]");
@@ -78,7 +94,7 @@ private:
 
   /// Finds the sequence that the tile-th tile belongs to, its first query and how many it has.
   void findTile(Value tile) {
-    int64_t queryTile = op.getQueryTile();
+    int64_t queryTile = block.queryTile;
     Value zero = b.index(0);
     auto found =
         b.loop(zero, b.sizes[1], 1, ValueRange{zero, zero, zero, zero},
@@ -98,249 +114,163 @@ private:
                  return SmallVector<Value>{after, choose(row, carried[1]),
                                            choose(first, carried[2]), choose(count, carried[3])};
                });
-    sequence = found[1];
-    firstQuery = found[2];
-    queries = found[3]; // 0 for a surplus block
+    block.sequence = found[1];
+    block.firstQuery = found[2];
+    block.queries = found[3]; // 0 for a surplus block
+    block.rows = b.mul(block.queries, block.blockHeads);
   }
 
-  void emitTile() {
+  void emitBlock() {
     // Position of the step's token t in the sequence: t + shift.
-    Value end = b.loadIndex(rowStarts, b.add(sequence, b.index(1)));
-    shift = b.sub(b.loadIndex(seqLens, sequence), end);
-    Value rows = b.mul(queries, group);
-    Value lowest = b.constant(compute, -INFINITY), zero = b.constant(compute, 0.0);
-    b.loop(b.index(0), rows, 1, [&](Value row) {
+    Value end = b.loadIndex(rowStarts, b.add(block.sequence, b.index(1)));
+    block.shift = b.sub(b.loadIndex(seqLens, block.sequence), end);
+    Value lowest = b.constant(block.compute, -INFINITY), zero = b.constant(block.compute, 0.0);
+    b.loop(b.index(0), block.rows, 1, [&](Value row) {
       b.storeScalar(maxima, row, lowest);
       b.storeScalar(sums, row, zero);
-      forChunks(b, 0, headDim, lanes, 4, [&](Value d, int64_t width) {
-        b.storeVector(accumulators, {row, d}, b.constant(b.vec(compute, width), 0.0));
+      forChunks(b, 0, block.headDim, block.lanes, 4, [&](Value d, int64_t width) {
+        b.storeVector(block.accumulators, {row, d}, b.constant(b.vec(block.compute, width), 0.0));
       });
     });
 
-    Value firstPosition = b.add(firstQuery, shift);
-    Value lastPosition = b.add(firstPosition, b.sub(queries, b.index(1)));
-    Value firstPage = b.floorDiv(firstVisible(firstPosition), page);
-    Value endPage = b.add(b.floorDiv(lastPosition, page), b.index(1));
-    auto update = [&](Value physical, Value pageNumber) {
-      b.loop(b.index(0), rows, 1,
-             [&](Value row) { updateRow(row, physical, b.mul(pageNumber, page)); });
-    };
-    if (computedKeys)
-      emitComputedKeys(firstPage, endPage, rows, update);
-    else
-      b.loop(firstPage, endPage, 1, [&](Value pageNumber) {
-        Value physical = physicalPage(pageNumber);
-        emitScores(physical, rows);
-        update(physical, pageNumber);
+    Value firstPosition = b.add(block.firstQuery, block.shift);
+    Value lastPosition = b.add(firstPosition, b.sub(block.queries, b.index(1)));
+    block.firstPage = b.floorDiv(block.firstVisible(firstPosition), block.page);
+    block.endPage = b.add(b.floorDiv(lastPosition, block.page), b.index(1));
+    Value firstTile = b.floorDiv(block.firstPage, block.tilePages);
+    Value endTile = b.ceilDiv(block.endPage, block.tilePages);
+    if (!computedKeys) {
+      b.loop(firstTile, endTile, 1, [&](Value tile) {
+        enterTile(tile);
+        products->emitScores();
+        finishTile();
       });
-
-    b.loop(b.index(0), rows, 1, [&](Value row) {
-      Value sum = b.loadScalar(sums, row, compute);
-      auto [token, head] = queryOf(row);
-      forChunks(b, 0, headDim, lanes, 4, [&](Value d, int64_t width) {
-        Value total = b.loadVector(accumulators, {row, d}, width, compute);
-        b.storeVector(out, {token, head, d},
-                      arith::DivFOp::create(b, total, b.broadcast(sum, width)));
-      });
-    });
-  }
-
-  /// The pages in blocks with a common upper angle, for which the queries are turned once.
-  void emitComputedKeys(Value firstPage, Value endPage, Value rows,
-                        llvm::function_ref<void(Value physical, Value pageNumber)> update) {
-    auto eachQuery = [&](llvm::function_ref<void(Value row, KeysOfValues::Load load)> body) {
-      b.loop(b.index(0), rows, 1, [&](Value row) {
-        auto [token, head] = queryOf(row);
-        body(row, [&, token = token, head = head](Value d, int64_t width) {
-          return b.loadVector(q, {token, head, d}, width, compute);
+    } else {
+      // Tiles in blocks with a common upper angle, for which the queries are turned once.
+      computedKeys->foldQueries();
+      int64_t tiles = KeysOfValues::blockPositions / block.tileKeys;
+      b.loop(b.floorDiv(firstTile, tiles), b.ceilDiv(endTile, tiles), 1, [&](Value number) {
+        computedKeys->turnQueries(number);
+        Value first = b.maximum(firstTile, b.mul(number, tiles));
+        Value last = b.minimum(endTile, b.mul(b.add(number, b.index(1)), tiles));
+        b.loop(first, last, 1, [&](Value tile) {
+          enterTile(tile);
+          computedKeys->rotateTile();
+          computedKeys->emitScores();
+          finishTile();
         });
       });
-    };
-    eachQuery([&](Value row, KeysOfValues::Load load) { computedKeys->foldQuery(row, load); });
-    int64_t pages = KeysOfValues::blockPositions / page;
-    Value endBlock = b.ceilDiv(endPage, pages);
-    b.loop(b.floorDiv(firstPage, pages), endBlock, 1, [&](Value block) {
-      eachQuery(
-          [&](Value row, KeysOfValues::Load load) { computedKeys->turnQuery(row, block, load); });
-      Value first = b.maximum(firstPage, b.mul(block, pages));
-      Value end = b.minimum(endPage, b.mul(b.add(block, b.index(1)), pages));
-      b.loop(first, end, 1, [&](Value pageNumber) {
-        Value physical = physicalPage(pageNumber);
-        computedKeys->takePage(physical, kvHead, pageNumber);
-        b.loop(b.index(0), rows, 1, [&](Value row) { computedKeys->score(row, scores); });
-        update(physical, pageNumber);
-      });
-    });
-  }
-
-  /// The first key that the query at this position sees.
-  Value firstVisible(Value position) {
-    if (op.getWindow() == 0)
-      return b.index(0);
-    return b.maximum(b.sub(position, b.index(op.getWindow() - 1)), b.index(0));
-  }
-
-  Value physicalPage(Value number) {
-    int64_t ring = op.getPaging().getRing();
-    if (ring == 0)
-      return b.loadIndex(pageTable, {sequence, number});
-    return b.add(b.mul(b.loadIndex(slots, sequence), ring), b.mod(number, ring));
-  }
-
-  std::pair<Value, Value> queryOf(Value row) {
-    return {b.add(firstQuery, b.floorDiv(row, group)),
-            b.add(b.mul(kvHead, group), b.mod(row, group))};
-  }
-
-  //===--- scores = q · K ---===//
-
-  void emitScores(Value physical, Value rows) {
-    // As many rows as registers hold, with the page's keys and a broadcast.
-    int64_t vectors = page / lanes, together = 4;
-    while (together > 1 && together * vectors + vectors + 2 > b.target.registers)
-      together /= 2;
-    Value row = b.index(0);
-    for (int64_t count = together; count > 0; count /= 2) {
-      Value end = b.add(row, b.mul(b.floorDiv(b.sub(rows, row), count), count));
-      b.loop(row, end, count, [&](Value first) { emitScoresOf(physical, first, count); });
-      row = end;
     }
+    products->emitQuotients(sums, out);
   }
 
-  void emitScoresOf(Value physical, Value firstRow, int64_t count) {
-    int64_t vectors = page / lanes;
-    SmallVector<std::pair<Value, Value>> rows;
-    for (int64_t r = 0; r < count; ++r)
-      rows.push_back(queryOf(b.add(firstRow, b.index(r))));
-    SmallVector<Value> totals(count * vectors, b.constant(b.vec(compute, lanes), 0.0));
-    totals = b.loop(b.index(0), b.index(headDim), 1, totals, [&](Value d, ValueRange carried) {
-      SmallVector<Value> next(carried), key;
-      for (int64_t v = 0; v < vectors; ++v)
-        key.push_back(
-            b.loadVector(keys, {physical, kvHead, d, b.index(v * lanes)}, lanes, compute));
-      for (int64_t r = 0; r < count; ++r) {
-        auto [token, head] = rows[r];
-        Value element = b.broadcast(b.loadScalar(q, {token, head, d}, compute), lanes);
-        for (int64_t v = 0; v < vectors; ++v)
-          next[r * vectors + v] = b.mulAdd(element, key[v], next[r * vectors + v]);
-      }
-      return next;
+  void enterTile(Value tile) {
+    block.tilePage = b.mul(tile, block.tilePages);
+    block.tileStart = b.mul(tile, block.tileKeys);
+  }
+
+  void finishTile() {
+    b.loop(b.index(0), block.rows, 1, [&](Value row) {
+      b.storeScalar(block.corrections, row, b.constant(block.compute, 1.0));
+      Value position = block.positionOf(row);
+      Value from = block.visibleFrom(position), to = block.visibleTo(position);
+      b.when(b.less(from, to), [&] { updateWeights(row, from, to); });
     });
+    products->emitOutputs();
+  }
+
+  //===--- softmax of one row ---===//
+
+  /// scores[row, j] becomes e^(score_j − new maximum), exactly 0 where a key is not visible;
+  /// corrections[row] the factor for what was summed under the old maximum.
+  void updateWeights(Value row, Value from, Value to) {
+    int64_t lanes = block.lanes;
+    Type compute = block.compute, floats = b.vec(compute, lanes);
     double scale = op.getScale().convertToDouble();
-    for (int64_t r = 0; r < count; ++r)
-      for (int64_t v = 0; v < vectors; ++v) {
-        Value score = totals[r * vectors + v];
-        if (scale != 1.0)
-          score = arith::MulFOp::create(b, score, b.constant(score.getType(), scale));
-        b.storeVector(scores, {b.add(firstRow, b.index(r)), b.index(v * lanes)}, score);
-      }
-  }
-
-  //===--- softmax and P · V of one row ---===//
-
-  void updateRow(Value row, Value physical, Value pageStart) {
-    Value position = b.add(b.add(firstQuery, b.floorDiv(row, group)), shift);
-    // Visible keys of the page: [from, to).
-    Value from = b.maximum(b.sub(firstVisible(position), pageStart), b.index(0));
-    Value to = b.minimum(b.sub(b.add(position, b.index(1)), pageStart), b.index(page));
-    b.when(b.less(from, to), [&] {
-      Value correction = updateWeights(row, from, to);
-      addValues(row, physical, from, to, correction);
+    Value none = b.constant(floats, 0.0), hidden = b.constant(floats, -INFINITY);
+    SmallVector<Attribute> numbers; // compared in the computed type: every instruction set has that
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      numbers.push_back(b.getFloatAttr(compute, static_cast<double>(lane)));
+    Value lane =
+        arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(floats), numbers));
+    // Two loops: a tile's scores, or the constants of several exponentials beside them, are more
+    // than the registers hold.
+    int64_t step = b.target.registers == 32 ? 2 * lanes : lanes;
+    auto forKeys = [&](Value first, llvm::function_ref<Value(Value start, Value before)> body) {
+      return b
+          .loop(b.index(0), b.index(block.tileKeys), step, first,
+                [&](Value begin, ValueRange carried) {
+                  Value value = carried.front();
+                  for (int64_t i = 0; i < step; i += lanes)
+                    value = body(b.add(begin, b.index(i)), value);
+                  return SmallVector<Value>{value};
+                })
+          .front();
+    };
+    Value highest = forKeys(hidden, [&](Value start, Value before) {
+      Value above =
+          arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, lane, asFloat(b.sub(from, start)));
+      Value below =
+          arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, lane, asFloat(b.sub(to, start)));
+      Value score = b.loadVector(block.scores, {row, start}, lanes, compute);
+      if (scale != 1.0)
+        score = arith::MulFOp::create(b, score, b.constant(floats, scale));
+      score = arith::SelectOp::create(b, arith::AndIOp::create(b, above, below), score, hidden);
+      b.storeVector(block.scores, {row, start}, score);
+      return larger(before, score);
     });
-  }
-
-  /// weights[j] = e^(score_j − new maximum), exactly 0 where a key is not visible. Returns the
-  /// factor for what was summed under the old maximum.
-  Value updateWeights(Value row, Value from, Value to) {
-    Type floats = b.vec(compute, lanes);
-    SmallVector<Value> masked, visible;
-    Value highest;
-    for (int64_t start = 0; start < page; start += lanes) {
-      // A comparison of lane numbers in the computed type: every instruction set has it.
-      SmallVector<Attribute> numbers;
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        numbers.push_back(b.getFloatAttr(compute, start + lane));
-      Value lane =
-          arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(floats), numbers));
-      Value above = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, lane, asFloat(from));
-      Value below = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, lane, asFloat(to));
-      visible.push_back(arith::AndIOp::create(b, above, below));
-      Value score = b.loadVector(scores, {row, b.index(start)}, lanes, compute);
-      masked.push_back(
-          arith::SelectOp::create(b, visible.back(), score, b.constant(floats, -INFINITY)));
-      highest = highest ? b.combine(kernel::Reduction::Max, highest, masked.back()) : masked.back();
-    }
     Value old = b.loadScalar(maxima, row, compute);
-    Value maximum =
-        b.combine(kernel::Reduction::Max, old, b.reduceLanes(kernel::Reduction::Max, highest));
-    Value total;
-    for (auto [i, score] : llvm::enumerate(masked)) {
-      Value weight = emitExp(b, arith::SubFOp::create(b, score, b.broadcast(maximum, lanes)));
-      weight = arith::SelectOp::create(b, visible[i], weight, b.constant(floats, 0.0));
-      b.storeVector(weights, b.index(i * lanes), weight);
-      total = total ? b.combine(kernel::Reduction::Add, total, weight) : weight;
-    }
-    Value correction = emitExp(b, arith::SubFOp::create(b, old, maximum));
+    Value maximum = larger(old, largestLane(highest));
+    b.storeScalar(maxima, row, maximum);
+    Value total = forKeys(none, [&](Value start, Value before) {
+      Value score = b.loadVector(block.scores, {row, start}, lanes, compute);
+      // Of a NaN too, which must not be lost.
+      Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score, hidden);
+      // From memory: the constants of the exponential leave it no register.
+      Value all = b.broadcast(b.loadScalar(maxima, row, compute), lanes);
+      Value weight = emitExpOfNegative(b, arith::SubFOp::create(b, score, all));
+      weight = arith::SelectOp::create(b, visible, weight, none);
+      Value sum = b.combine(kernel::Reduction::Add, before, weight);
+      b.storeVector(block.scores, {row, start}, weight);
+      return sum;
+    });
+    Value correction = emitExpOfNegative(b, arith::SubFOp::create(b, old, maximum));
     Value sum = b.mulAdd(b.loadScalar(sums, row, compute), correction,
                          b.reduceLanes(kernel::Reduction::Add, total));
-    b.storeScalar(maxima, row, maximum);
     b.storeScalar(sums, row, sum);
-    return correction;
+    b.storeScalar(block.corrections, row, correction);
+  }
+
+  /// One instruction; a NaN may be lost here, but not in the weights.
+  Value larger(Value x, Value y) {
+    return arith::SelectOp::create(b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, y), x,
+                                   y);
+  }
+  Value largestLane(Value vector) {
+    for (int64_t width = block.lanes / 2; width > 0; width /= 2) {
+      SmallVector<int64_t> low, high;
+      for (int64_t i = 0; i < width; ++i) {
+        low.push_back(i);
+        high.push_back(width + i);
+      }
+      vector = larger(vector::ShuffleOp::create(b, vector, vector, low),
+                      vector::ShuffleOp::create(b, vector, vector, high));
+    }
+    return b.extract(vector, 0);
   }
 
   Value asFloat(Value number) {
     Value narrow = arith::IndexCastOp::create(b, b.getI32Type(), number);
-    return b.broadcast(arith::SIToFPOp::create(b, compute, narrow), lanes);
-  }
-
-  /// accumulator = accumulator · correction + Σ_j weights[j] · V[j], over visible keys only: the
-  /// memory of others may hold NaN.
-  void addValues(Value row, Value physical, Value from, Value to, Value correction) {
-    constexpr int64_t block = 8; // registers of the output that stay in place over the keys
-    auto addTo = [&](Value d, ArrayRef<int64_t> widths) {
-      SmallVector<Value> totals, starts;
-      int64_t offset = 0;
-      for (int64_t width : widths) {
-        starts.push_back(b.add(d, b.index(offset)));
-        offset += width;
-        Value old = b.loadVector(accumulators, {row, starts.back()}, width, compute);
-        totals.push_back(arith::MulFOp::create(b, old, b.broadcast(correction, width)));
-      }
-      totals = b.loop(from, to, 1, totals, [&](Value key, ValueRange carried) {
-        SmallVector<Value> next;
-        Value weight = b.loadScalar(weights, key, compute);
-        for (auto [i, width] : llvm::enumerate(widths)) {
-          Value v = computedKeys
-                        ? computedKeys->loadValue(key, starts[i], width)
-                        : b.loadVector(values, {physical, kvHead, key, starts[i]}, width, compute);
-          next.push_back(b.mulAdd(b.broadcast(weight, width), v, carried[i]));
-        }
-        return next;
-      });
-      for (auto [start, total] : llvm::zip_equal(starts, totals))
-        b.storeVector(accumulators, {row, start}, total);
-    };
-    int64_t at = headDim / (block * lanes) * (block * lanes);
-    b.loop(b.index(0), b.index(at), block * lanes,
-           [&](Value d) { addTo(d, SmallVector<int64_t>(block, lanes)); });
-    SmallVector<int64_t> widths;
-    int64_t rest = headDim - at;
-    for (int64_t width = lanes; width > 0; width /= 2)
-      for (; rest >= width; rest -= width)
-        widths.push_back(width);
-    if (!widths.empty())
-      addTo(b.index(at), widths);
+    return b.broadcast(arith::SIToFPOp::create(b, block.compute, narrow), block.lanes);
   }
 
   KernelBuilder &b;
   kernel::AttentionOp op;
-  View q, keys, values, out, rowStarts, seqLens, slots, pageTable;
-  Type compute;
-  int64_t page = 0, kvHeads = 0, headDim = 0, group = 0, lanes = 0;
-  View scores, accumulators, maxima, sums, weights; ///< scratch
-  Value kvHead, sequence, firstQuery, queries;      ///< of the block
-  Value shift;                                      ///< token of the step -> position
-  std::optional<KeysOfValues> computedKeys;         ///< where the cache stores values alone
+  AttentionBlock block;
+  View out, rowStarts, seqLens;
+  View maxima, sums; ///< scratch
+  std::unique_ptr<AttentionProducts> products;
+  std::optional<KeysOfValues> computedKeys; ///< where the cache stores values alone
 };
 
 } // namespace

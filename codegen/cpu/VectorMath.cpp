@@ -91,6 +91,17 @@ public:
     return mul(mul(e, powerOfTwo(shiftedHalf)), powerOfTwo(restShifted));
   }
 
+  /// One power of two is enough: results are normal numbers, or 0.
+  Value expOfNegative(Value x) {
+    double lowest = format.mantissaBits == 52 ? -708.0 : -87.0;
+    Value tooLow = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, number(lowest));
+    x = arith::SelectOp::create(b, tooLow, number(lowest), x);
+    Value shifted;
+    Value n = roundToInteger(x, log2e, shifted);
+    Value e = add(expm1OfRemainder(remainder(x, n)), number(1.0));
+    return arith::SelectOp::create(b, tooLow, number(0.0), mul(e, powerOfTwo(shifted)));
+  }
+
   /// tanh |x| = E / (E + 2) with E = e^(2|x|) − 1 = 2^n·(e^r − 1) + (2^n − 1).
   Value tanh(Value x) {
     Value z = math::AbsFOp::create(b, x);
@@ -114,6 +125,9 @@ private:
 } // namespace
 
 Value emitExp(KernelBuilder &b, Value x) { return ExpEmitter(b, x.getType()).exp(x); }
+Value emitExpOfNegative(KernelBuilder &b, Value x) {
+  return ExpEmitter(b, x.getType()).expOfNegative(x);
+}
 Value emitTanh(KernelBuilder &b, Value x) { return ExpEmitter(b, x.getType()).tanh(x); }
 
 //===----------------------------------------------------------------------===//

@@ -489,22 +489,29 @@ LogicalResult AttentionOp::verify() {
                          kvHeads);
 }
 
-SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
-  int64_t dim = cast<MemRefType>(getQ().getType()).getDimSize(2), page = getPaging().getPage();
+int64_t AttentionOp::getBlockHeads() {
   int64_t group = cast<MemRefType>(getOut().getType()).getDimSize(1) /
                   cast<MemRefType>(getVCache().getType()).getDimSize(1);
-  int64_t rows = static_cast<int64_t>(getQueryTile()) * group;
+  return group;
+}
+
+SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
+  int64_t dim = cast<MemRefType>(getQ().getType()).getDimSize(2), page = getPaging().getPage();
+  int64_t rows = static_cast<int64_t>(getQueryTile()) * getBlockHeads();
+  int64_t keys = std::max(page, std::min<int64_t>(4 * page, 512 / page * page));
   Type type = getAccumulate();
   SmallVector<MemRefType> blocks = {
-      MemRefType::get({rows, page}, type), MemRefType::get({rows, dim}, type),
-      MemRefType::get({rows}, type), MemRefType::get({rows}, type), MemRefType::get({page}, type)};
+      MemRefType::get({rows, keys}, type),
+      MemRefType::get({rows, dim}, type),
+      MemRefType::get({rows}, type),
+      MemRefType::get({rows}, type),
+      MemRefType::get({rows}, type),
+      MemRefType::get({keys, 48}, getElementTypeOrSelf(getVCache().getType()))};
   if (getKCache())
     return blocks;
   int64_t active = cast<MemRefType>(getKeyParts().back().getType()).getDimSize(1);
   blocks.push_back(MemRefType::get({rows, dim}, type));
-  blocks.push_back(MemRefType::get({page, 2 * active}, type));
-  if (getElementTypeOrSelf(getVCache().getType()) != type)
-    blocks.push_back(MemRefType::get({page, dim}, type));
+  blocks.push_back(MemRefType::get({keys, 2 * active}, type));
   return blocks;
 }
 

@@ -491,10 +491,10 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     cos_hi, sin_hi, cos_lo, sin_lo `[512, active]` of the angle tables; the pairs (i, i + rot/2) with
     i < active are rotated by the key's position.
 
-    Scratch on the host, with N = `query_tile` · heads / kvHeads rows: scores `[N, page]`, outputs `[N, D]`,
-    maxima `[N]`, sums `[N]`, weights `[page]`, all of the type `accumulate`.
-    With `keys_of_values` also turned queries `[N, D]`, rotated lanes of keys `[page, 2 active]` and, where
-    the cache has another type, values `[page, D]`.
+    Scratch on the host, with N = `query_tile` · heads / kvHeads rows and n = 4 · page keys
+    (512, if that is less): scores `[N, n]`, outputs `[N, D]`, maxima, sums and corrections `[N]`, all of the
+    type `accumulate`, and columns of values `[n, 48]` as they are stored. With `keys_of_values` also turned queries `[N, D]` and rotated lanes of keys
+    `[n, 2 active]`.
 
     Constraints:
     - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same; with
@@ -539,6 +539,10 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?
     `query_tile` $query_tile `window` $window `scale` $scale `paging` $paging
     `accumulate` $accumulate attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Query heads of a KV head that one block computes.
+    int64_t getBlockHeads();
   }];
   let hasVerifier = 1;
 }

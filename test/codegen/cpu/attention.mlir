@@ -1,15 +1,18 @@
 // RUN: gemma-opt %s --gemma-lower-kernels-to-host=isa=avx2 | FileCheck %s
 
-// Scores of four rows against a page of 16 keys at once; then per row the maximum, the masked weights
-// and the visible values. Scratch: scores and outputs of a tile, maxima, sums, one page of weights.
+// Scores of four rows against a page of 16 keys at once, whose bf16 are widened by a shift and a mask;
+// then per row the maximum and the masked weights; then four rows take the visible values. Scratch:
+// scores and outputs of a tile, maxima, sums and corrections.
 
 // CHECK-LABEL: func.func @attention(
-// CHECK-SAME: gemma.scratch_bytes = 1216
+// CHECK-SAME: gemma.scratch_bytes = 8896
 // CHECK: %{{.*}}:4 = scf.for
 // CHECK: scf.if
 // CHECK: %{{.*}}:8 = scf.for
-// CHECK: vector.load {{.*}} memref<?x2x16x16xi16>, vector<8xi16>
-// CHECK: arith.maximumf
+// CHECK: vector.load {{.*}} memref<?x2x16x16xi16>, vector<16xi16>
+// CHECK: vector.bitcast {{.*}} vector<16xi16> to vector<8xi32>
+// CHECK: arith.shli
+// CHECK: arith.andi
 // CHECK: arith.select {{.*}} vector<8xi1>, vector<8xf32>
 // CHECK: arith.divf
 // CHECK: vector.store {{.*}} memref<?x4x16xf32>, vector<8xf32>
@@ -32,8 +35,8 @@ kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<re
   kernel.return
 }
 
-// Keys made from values: the page's values are widened, the rotated lanes of its keys made once; scores
-// of 8 keys at a time are rows times rows, whose lanes are added at the end.
+// Keys made from values: the rotated lanes of a tile's keys are made once; scores of four queries and
+// two keys at a time are rows times rows, whose lanes are added at the end.
 
 // CHECK-LABEL: func.func @values_alone(
 // CHECK: vector.load {{.*}} memref<?x2x16x32xi16>, vector<8xi16>

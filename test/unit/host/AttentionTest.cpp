@@ -169,6 +169,54 @@ TEST(AttentionTest, Groups) {
     check({"f32", "bf16", 0, 32, group, 2, false});
 }
 
+TEST(AttentionTest, OddHeadDimensions) {
+  for (int headDim : {1, 7, 15, 17, 37})
+    for (const char *cache : {"f32", "bf16"})
+      check({"f32", cache, 17, headDim, 2, 1, true});
+}
+
+/// Two keys of scores 0 and s, both exact, with values 0 and 1 give e^s / (1 + e^s). The
+/// exponential is within 1.5 ulp, which are up to 3 u, u = 2^-24 (f32) or 2^-53; the sum and the
+/// quotient lose 3 u more at most.
+TEST(AttentionTest, Exponentials) {
+  constexpr int headDim = 16, group = 8, rows = 1000;
+  for (const char *type : {"f32", "f64"}) {
+    SCOPED_TRACE(type);
+    bool wide = type == std::string("f64");
+    double lowest = wide ? -708 : -87, unit = wide ? 0x1p-53 : 0x1p-24;
+    Case c{type, type, 0, headDim, group, 1, false};
+    Problem problem(c, {std::vector<int>(rows, 1), std::vector<int>(rows, 2)}, 31);
+    // Heads divide the scores by powers of 2; the first sequences go beyond the range.
+    for (int64_t i = 0; i < problem.q.size(); ++i)
+      problem.q.set(i, i % headDim == 0 ? std::ldexp(4.0, -int(i / headDim % group)) : 0);
+    auto score = [&](int b) { return lowest * 1.02 * (rows - b) / rows; };
+    for (int b = 0; b < rows; ++b)
+      for (int p : {0, 1})
+        for (int d = 0; d < headDim; ++d) {
+          problem.k.set(problem.keyAt(b, p, 0, d), p == 1 && d == 0 ? score(b) : 0);
+          problem.v.set(problem.valueAt(b, p, 0, d), p);
+        }
+    forEachIsa(kernelText(c, 1), [&](HostModule &module) {
+      Buffer out = problem.run(module, 1, 1000000);
+      double worst = 0;
+      for (int64_t row = 0; row < rows * group; ++row) {
+        double x = problem.k.get(problem.keyAt(int(row / group), 1, 0, 0)) *
+                   std::ldexp(1.0, -int(row % group));
+        double got = out.get(row * headDim);
+        if (x < lowest) {
+          EXPECT_EQ(got, 0) << x;
+          continue;
+        }
+        long double e = std::exp(static_cast<long double>(x)), want = e / (1 + e);
+        worst = std::max(worst, double(std::fabs(got - want) / want) / unit);
+      }
+      EXPECT_LE(worst, 6);
+      EXPECT_GT(worst, 0.5);
+      RecordProperty(std::string(type) + "_" + module.isa(), std::to_string(worst));
+    });
+  }
+}
+
 TEST(AttentionTest, PagedWithWindow) { check({"f64", "f64", 40, 32, 3, 1, false}); }
 
 } // namespace
