@@ -7,14 +7,16 @@ its code. A hot loop is an innermost one: from the target of a backward jump to 
 other such loop inside.
 
 What must hold, kernel by kernel and instruction set by instruction set:
-  * kernels with kernel.contract or kernel.attention: of the floating-point arithmetic in innermost
-    loops at least 90 % is packed and uses registers of the set's full width. Heads of fewer than 8
+  * kernels with kernel.contract or kernel.attention: of the floating-point arithmetic, and of the
+    products of integers, in innermost loops at least 90 % is packed and uses registers of the set's
+    full width. Heads of fewer than 8
     registers (the narrow test models) are excepted: a loop over such a head is one register or two,
     and the sum over its lanes remains;
   * kernels with kernel.contract: innermost loops with arithmetic do not touch the stack;
   * all kernels: no alloca, and no vector register goes to or comes from the stack in any innermost loop. Addresses
     may, outside of contracts: a launch that does norms, rope, append and attention addresses more
-    arrays than there are integer registers, and its loops over a row have few steps.
+    arrays than there are integer registers, and its loops over a row have few steps. Products of integers need
+    more registers than 16: with AVX2 at most one access of the stack for two of them, without it any number.
 """
 
 import collections
@@ -24,14 +26,16 @@ import re
 import subprocess
 import sys
 
-WIDTH = {"avx512": "zmm", "avx2": "ymm", "baseline": "xmm"}
-BITS = {"avx512": 512, "avx2": 256, "baseline": 128}
+WIDTH = {"avx512vnni": "zmm", "avx512": "zmm", "avx2": "ymm", "baseline": "xmm"}
+BITS = {"avx512vnni": 512, "avx512": 512, "avx2": 256, "baseline": 128}
 SHARE = 0.9
 
 ARITHMETIC = re.compile(
     r"^v?(?:add|sub|addsub|hadd|hsub|mul|div|sqrt|max|min|rsqrt|rcp|dpbf16|dpp"
     r"|fn?m(?:add|sub)(?:132|213|231)|fm(?:addsub|subadd)(?:132|213|231))(?:14)?(?:ps|pd|ss|sd)$"
 )
+# Sums of products of neighbouring integers; there are no scalar ones.
+INTEGER_PRODUCT = re.compile(r"^v?(?:pmaddubsw|pmaddwd|pdpbusds?|pdpwssds?)$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?(?:(?:lock|rep|data16)\s+)*(\S+)\s*(.*)$")
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 JUMP_TARGET = re.compile(r"^0x([0-9a-f]+)\b")
@@ -59,6 +63,8 @@ def read_kernels(path):
             found = re.match(r"\s*kernel\.(contract|attention|rows)\b", line)
             if found:
                 current.ops.add(found.group(1))
+            if " quantised(" in line:
+                current.ops.add("quantised")
             found = re.search(r"kernel\.attention .* out\(%\w+ : memref<\?x\d+x(\d+)xf(\d+)>", line)
             if found:
                 current.head_bits = int(found.group(1)) * int(found.group(2))
@@ -125,8 +131,13 @@ def is_arithmetic(instruction):
     return ARITHMETIC.match(instruction.mnemonic) is not None
 
 
+def is_integer_product(instruction):
+    return INTEGER_PRODUCT.match(instruction.mnemonic) is not None
+
+
 def is_packed(instruction, width):
-    return instruction.mnemonic[-2] == "p" and "%" + width in instruction.operands
+    packed = is_integer_product(instruction) or instruction.mnemonic[-2] == "p"
+    return packed and "%" + width in instruction.operands
 
 
 def touches_stack(instruction, frame_pointer):
@@ -141,18 +152,25 @@ class Loops:
 
     def __init__(self, code, width):
         frame_pointer = any(i.mnemonic == "movq" and i.operands == "%rsp, %rbp" for i in code)
-        self.arithmetic = self.packed = 0
+        self.arithmetic = self.packed = self.products = 0
         self.stack = []  # accesses in loops with arithmetic
         self.spills = []  # of vector registers, in any loop
         for begin, end in innermost_loops(code):
             body = [i for i in code if begin <= i.address <= end]
-            floats = [i for i in body if is_arithmetic(i)]
-            self.arithmetic += len(floats)
-            self.packed += sum(is_packed(i, width) for i in floats)
+            counted = [i for i in body if is_arithmetic(i) or is_integer_product(i)]
+            self.arithmetic += len(counted)
+            self.packed += sum(is_packed(i, width) for i in counted)
             accesses = [i for i in body if touches_stack(i, frame_pointer)]
-            if floats:
+            spills = [i for i in accesses if re.search("%[xyz]mm", i.operands)]
+            products = sum(is_integer_product(i) for i in counted)
+            self.products += products
+            if products and width == "xmm":
+                continue
+            if products and width == "ymm" and 2 * len(spills) <= products:
+                continue
+            if counted:
                 self.stack += accesses
-            self.spills += [i for i in accesses if re.search("%[xyz]mm", i.operands)]
+            self.spills += spills
 
     def share(self):
         return self.packed / self.arithmetic if self.arithmetic else 0
@@ -172,6 +190,8 @@ def faults(kernel, isa, loops):
             f"expected {SHARE:.0%} of the arithmetic in innermost loops to be packed in {width}"
             f" registers, got {loops.packed} of {loops.arithmetic}"
         )
+    if "quantised" in kernel.ops and not loops.products:
+        yield "expected products of integers in innermost loops, got none"
     if loops.spills:
         yield f"expected no vector register on the stack in innermost loops, got {show(loops.spills)}"
     elif "contract" in kernel.ops and loops.stack:
@@ -199,7 +219,7 @@ def main(objdump, dump, verbose):
             print(f"{path}: {fault}")
             bad += 1
     for isa in sorted(checked):
-        print(f"{isa}: {checked[isa]} kernels, {hot[isa]} floating-point instructions in hot loops")
+        print(f"{isa}: {checked[isa]} kernels, {hot[isa]} arithmetic instructions in hot loops")
     # Nothing found to check is a fault of the test.
     return 1 if bad or not checked or any(checked[isa] != len(kernels) for isa in checked) else 0
 
