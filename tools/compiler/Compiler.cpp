@@ -12,6 +12,7 @@
 #include "passes/Pipelines.h"
 #include "runtime/engine/Model.h"
 #include "runtime/support/File.h"
+#include "tools/driver/TypeFlags.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -80,9 +81,7 @@ static Status resolveWeightTypes(CompileOptions &options) {
   auto check = [&](const char *flag, const std::optional<ScalarType> &type) -> Status {
     if (!type || *type == dtype)
       return {};
-    std::string got = *type == ScalarType::I8   ? "int8"
-                      : *type == ScalarType::I4 ? "int4"
-                                                : std::string(name(*type));
+    std::string got = driver::flagOf(*type);
     if (!isInteger(type))
       return usage(std::string(flag) + ": expected int8, int4 or the --dtype, " +
                    std::string(name(dtype)) + ", got " + got);
@@ -104,8 +103,7 @@ static Status resolveWeightTypes(CompileOptions &options) {
     options.embeddingType =
         options.weightType == ScalarType::I4 ? ScalarType::I8 : *options.weightType;
   if (options.codeType && options.codeType != ScalarType::I8 && options.codeType != ScalarType::I16)
-    return usage("--activations: expected int8 or int16, got " +
-                 std::string(name(*options.codeType)));
+    return usage("--activations: expected int8 or int16, got " + driver::flagOf(*options.codeType));
   if (options.codeType && !isInteger(options.weightType) && !isInteger(options.embeddingType))
     return usage("--activations: goes with --weight-type int8 or int4");
   return {};

@@ -11,6 +11,7 @@
 #include "tools/compiler/Compiler.h"
 #include "tools/driver/Cli.h"
 #include "tools/driver/Interrupt.h"
+#include "tools/driver/TypeFlags.h"
 
 #include <algorithm>
 #include <chrono>
@@ -204,14 +205,6 @@ Status checkOutputs(const CommandLine &line) {
   return {};
 }
 
-/// What --weight-type, --embedding-type and --activations name; nothing if they are not given.
-std::optional<ScalarType> typeOfFlag(const std::string &text) {
-  return text == "int4"    ? ScalarType::I4
-         : text == "int8"  ? ScalarType::I8
-         : text == "int16" ? ScalarType::I16
-                           : scalarTypeFromName(text);
-}
-
 Status compile(CommandLine &line) {
   if (!line.inspect.empty())
     return line.input.empty() ? inspect(line) : usage("--inspect: expected no other input");
@@ -225,9 +218,9 @@ Status compile(CommandLine &line) {
     if (!line.options.dtype)
       return usage("--dtype: expected f64, f32 or bf16, got " + line.dtype);
   }
-  line.options.weightType = typeOfFlag(line.weightType);
-  line.options.embeddingType = typeOfFlag(line.embeddingType);
-  line.options.codeType = typeOfFlag(line.activations);
+  line.options.weightType = driver::typeOfFlag(line.weightType);
+  line.options.embeddingType = driver::typeOfFlag(line.embeddingType);
+  line.options.codeType = driver::typeOfFlag(line.activations);
   line.options.fusion = line.fusion == "on";
   line.options.kvSharing = line.kvSharing != "off";
   if (!line.options.fusion && line.kvSharing == "on")
