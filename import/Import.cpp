@@ -36,6 +36,27 @@ static ir::NumericsAttr withIntegers(ir::NumericsAttr numerics, const ImportOpti
       numerics.getLogits(), table == matrices ? Type() : table, codes);
 }
 
+/// The numerics with another type of caches where the options say so; null, with a diagnostic, for
+/// one that there is not.
+static ir::NumericsAttr withCaches(ir::NumericsAttr numerics, const ImportOptions &options) {
+  MLIRContext *context = numerics.getContext();
+  if (!options.kv || options.kv == options.dtype)
+    return numerics;
+  if (options.dtype == ScalarType::F64 ||
+      (options.kv != ScalarType::F32 && options.kv != ScalarType::BF16 &&
+       options.kv != ScalarType::I8)) {
+    emitError(UnknownLoc::get(context)) << "cannot import with caches of " << name(*options.kv)
+                                        << " and dtype " << name(options.dtype);
+    return nullptr;
+  }
+  Type kv = options.kv == ScalarType::F32    ? Type(Float32Type::get(context))
+            : options.kv == ScalarType::BF16 ? Type(BFloat16Type::get(context))
+                                             : Type(IntegerType::get(context, 8));
+  return ir::NumericsAttr::get(context, numerics.getWeights(), numerics.getActivations(),
+                               numerics.getAccumulate(), numerics.getResidual(), kv,
+                               numerics.getLogits(), numerics.getEmbedding(), numerics.getCodes());
+}
+
 /// Null, with a diagnostic, for a type that programs are not made of.
 static ir::NumericsAttr floatsOf(MLIRContext &context, const ImportOptions &options) {
   Type f64 = Float64Type::get(&context), f32 = Float32Type::get(&context);
@@ -191,6 +212,8 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelConfig &confi
   ir::NumericsAttr numerics = floatsOf(context, options);
   if (numerics)
     numerics = withIntegers(numerics, options);
+  if (numerics)
+    numerics = withCaches(numerics, options);
   if (!numerics)
     return nullptr;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));

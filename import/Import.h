@@ -18,6 +18,8 @@ struct ImportOptions {
   /// BF16. `codes`: I8 or I16, what contractions with them round their activations to.
   std::optional<ScalarType> matrices{}, table{};
   ScalarType codes = ScalarType::I8;
+  /// How caches store keys and values: F32, BF16 or I8, with dtypes F32 and BF16; unset: the dtype.
+  std::optional<ScalarType> kv{};
   /// How many of the largest logits of a row the step also gives, with their ids; 0: none.
   int64_t top = 0;
 };

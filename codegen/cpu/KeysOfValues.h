@@ -31,7 +31,7 @@ public:
   /// Makes the rotated lanes of the tile's keys.
   void rotateTile();
   /// scores[row, j] = ⟨query, key j of the tile⟩ for all rows, in an order of sums that depends on
-  /// neither.
+  /// neither. Keys of codes lack the scale of their position.
   void emitScores();
 
 private:

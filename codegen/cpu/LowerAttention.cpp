@@ -36,6 +36,8 @@ public:
     block.pageTable = b.viewOf(op, op.getPageTable());
     if (op.getKCache())
       block.keys = b.viewOf(op, op.getKCache());
+    for (Value memory : op.getCacheScales())
+      scales.push_back(b.viewOf(op, memory));
   }
 
   void run() {
@@ -181,8 +183,9 @@ private:
 
   //===--- softmax of one row ---===//
 
-  /// scores[row, j] becomes e^(score_j − new maximum), exactly 0 where a key is not visible;
-  /// corrections[row] the factor for what was summed under the old maximum.
+  /// scores[row, j] becomes e^(score_j − new maximum), exactly 0 where a key is not visible, times
+  /// the scale of value j if it is stored as codes; corrections[row] the factor for what was summed
+  /// under the old maximum.
   void updateWeights(Value row, Value from, Value to) {
     int64_t lanes = block.lanes;
     Type compute = block.compute, floats = b.vec(compute, lanes);
@@ -215,6 +218,8 @@ private:
       Value score = b.loadVector(block.scores, {row, start}, lanes, compute);
       if (scale != 1.0)
         score = arith::MulFOp::create(b, score, b.constant(floats, scale));
+      if (!scales.empty())
+        score = arith::MulFOp::create(b, score, scalesOf(scales.front(), start));
       score = arith::SelectOp::create(b, arith::AndIOp::create(b, above, below), score, hidden);
       b.storeVector(block.scores, {row, start}, score);
       return larger(before, score);
@@ -231,6 +236,9 @@ private:
       Value weight = emitExpOfNegative(b, arith::SubFOp::create(b, score, all));
       weight = arith::SelectOp::create(b, visible, weight, none);
       Value sum = b.combine(kernel::Reduction::Add, before, weight);
+      if (!scales.empty()) // those of others may be NaN
+        weight = arith::SelectOp::create(
+            b, visible, arith::MulFOp::create(b, weight, scalesOf(scales.back(), start)), none);
       b.storeVector(block.scores, {row, start}, weight);
       return sum;
     });
@@ -239,6 +247,14 @@ private:
                          b.reduceLanes(kernel::Reduction::Add, total));
     b.storeScalar(sums, row, sum);
     b.storeScalar(block.corrections, row, correction);
+  }
+
+  /// The scales of the tile's keys from `start` on.
+  Value scalesOf(const View &view, Value start) {
+    Value page = b.floorDiv(start, block.page);
+    return b.loadVector(
+        view, {block.physicalOfTile(page), block.kvHead, b.sub(start, b.mul(page, block.page))},
+        block.lanes, block.compute);
   }
 
   /// One instruction; a NaN may be lost here, but not in the weights.
@@ -268,7 +284,8 @@ private:
   kernel::AttentionOp op;
   AttentionBlock block;
   View out, rowStarts, seqLens;
-  View maxima, sums; ///< scratch
+  SmallVector<View> scales; ///< of keys if they are stored, and of values, where those are codes
+  View maxima, sums;        ///< scratch
   std::unique_ptr<AttentionProducts> products;
   std::optional<KeysOfValues> computedKeys; ///< where the cache stores values alone
 };

@@ -159,6 +159,10 @@ Value emitHalfBitsToF32(KernelBuilder &b, Value bits, Type type) {
 Value emitWiden(KernelBuilder &b, Value stored, Type type, Type compute) {
   auto vector = cast<VectorType>(stored.getType());
   Value value = stored;
+  if (isa<IntegerType>(type) && isa<FloatType>(compute)) {
+    Value wide = arith::ExtSIOp::create(b, vector.clone(b.getI32Type()), stored);
+    return arith::SIToFPOp::create(b, vector.clone(compute), wide);
+  }
   if (type.getIntOrFloatBitWidth() == 16) {
     Value bits = arith::ExtUIOp::create(b, vector.clone(b.getI32Type()), stored);
     value = emitHalfBitsToF32(b, bits, type);

@@ -18,7 +18,8 @@ mlir::Value emitExpOfNegative(KernelBuilder &b, mlir::Value x);
 mlir::Value emitTanh(KernelBuilder &b, mlir::Value x);
 
 /// Converts a vector between its stored and its computed type: widens (exact) or rounds to nearest,
-/// ties to even. 16-bit floats are vectors of i16, `type` says which float they are.
+/// ties to even. 16-bit floats are vectors of i16, `type` says which float they are. Integers widen
+/// to floats as signed ones.
 mlir::Value emitWiden(KernelBuilder &b, mlir::Value stored, mlir::Type type, mlir::Type compute);
 mlir::Value emitRound(KernelBuilder &b, mlir::Value value, mlir::Type type);
 

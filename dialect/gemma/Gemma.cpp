@@ -39,9 +39,12 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
                                    Type activations, Type accumulate, Type residual, Type kv,
                                    Type logits, Type embedding, Type codes) {
   // numerics_c1
-  for (Type type : {activations, accumulate, residual, kv, logits})
+  for (Type type : {activations, accumulate, residual, logits})
     if (!isFloatOfNumerics(type))
       return emitError() << "expected f64, f32, bf16 or f16, got " << type;
+  bool codesOfKv = kv.isSignlessInteger(8);
+  if (!codesOfKv && !isFloatOfNumerics(kv))
+    return emitError() << "expected kv of f64, f32, bf16, f16 or i8, got " << kv;
   bool quantised = false;
   for (Type type : {weights, embedding ? embedding : weights}) {
     bool integer = type.isSignlessInteger(8) || type.isSignlessInteger(4);
@@ -57,6 +60,9 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
                                      : "expected no codes without integer weights");
   if (quantised && !accumulate.isF32())
     return emitError() << "expected integer weights to be accumulated in f32, got " << accumulate;
+  // numerics_c3
+  if (codesOfKv && !accumulate.isF32())
+    return emitError() << "expected kv of i8 to be accumulated in f32, got " << accumulate;
   return success();
 }
 

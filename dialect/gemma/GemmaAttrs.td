@@ -18,9 +18,11 @@ def Gemma_NumericsAttr : AttrDef<Gemma_Dialect, "Numerics"> {
 
     Constraints:
     - (`numerics_c1`) every type is f64, f32, bf16 or f16, but that `weights` and `embedding` may be
-      i8 or i4
+      i8 or i4, and `kv` i8
     - (`numerics_c2`) `codes` is i8 or i16; it is there if `weights` or `embedding` is an integer,
       and then activations are accumulated in f32
+    - (`numerics_c3`) with `kv` i8 everything is accumulated in f32: a key or value is codes times a
+      f32 scale of its position and head (`program.cache`)
 
     `#gemma.numerics<weights = bf16, activations = f32, accumulate = f32, residual = f32, kv = bf16, logits = f32>`
     `#gemma.numerics<weights = i4, activations = f32, accumulate = f32, residual = f32, kv = bf16, logits = f32, embedding = i8, codes = i8>`

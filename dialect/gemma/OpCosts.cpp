@@ -114,8 +114,9 @@ Cost GqaOp::getCost(const CostSizes &sizes) {
   cost.activationBytes = activationBytes(*this, sizes);
   if (auto cache = SymbolTable::lookupNearestSymbolFrom<gemma::program::CacheOp>(
           *this, getCache().getType().getSymbol()))
-    cost.cacheBytes = sizes.visibleKeys(window) * static_cast<int64_t>(getKvHeads()) * dim *
-                      (cache.hasKeys() ? 2 : 1) * bytesOfElement(cache.getElem());
+    cost.cacheBytes = sizes.visibleKeys(window) * static_cast<int64_t>(getKvHeads()) *
+                      (cache.hasKeys() ? 2 : 1) *
+                      (dim * bytesOfElement(cache.getElem()) + (cache.hasScales() ? 4 : 0));
   return cost;
 }
 

@@ -66,6 +66,13 @@ static bool isRowsOfFloats(Type type, int64_t rank) {
          llvm::all_of(memref.getShape().drop_front(), [](int64_t size) { return size > 0; });
 }
 
+/// The same of i8.
+static bool isRowsOfCodes(Type type, int64_t rank) {
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref && memref.getRank() == rank && memref.getElementType().isSignlessInteger(8) &&
+         llvm::all_of(memref.getShape().drop_front(), [](int64_t size) { return size > 0; });
+}
+
 static bool isAccumulator(Type type) { return type.isF32() || type.isF64(); }
 
 /// Whether a kernel that shares work between blocks has the memory for it, and no other kernel:
@@ -440,8 +447,8 @@ LogicalResult AttentionOp::verify() {
   auto v = dyn_cast<MemRefType>(getVCache().getType());
   auto k = getKCache() ? dyn_cast<MemRefType>(getKCache().getType()) : MemRefType();
   for (Value cache : {getKCache(), getVCache()})
-    if (cache && !isRowsOfFloats(cache.getType(), 4))
-      return emitOpError() << "expected caches of rank 4 and floats, got " << cache.getType();
+    if (cache && !isRowsOfFloats(cache.getType(), 4) && !isRowsOfCodes(cache.getType(), 4))
+      return emitOpError() << "expected caches of rank 4 and floats or i8, got " << cache.getType();
   int64_t kvHeads = v.getDimSize(1);
   if (!k && v.getShape().drop_front() != ArrayRef<int64_t>{kvHeads, page, dim})
     return emitOpError() << "expected a cache [pages, kvHeads, " << page << ", " << dim << "], got "
@@ -481,6 +488,20 @@ LogicalResult AttentionOp::verify() {
   // attention_c7
   if (!isAccumulator(getAccumulate()))
     return emitOpError() << "expected to accumulate in f32 or f64, got " << getAccumulate();
+  // attention_c12
+  bool coded = v.getElementType().isSignlessInteger(8);
+  auto isScales = [&](Value scales) {
+    auto memory = dyn_cast<MemRefType>(scales.getType());
+    return memory && memory.getElementType().isF32() && memory.getRank() == 3 &&
+           memory.getShape().drop_front() == ArrayRef<int64_t>{kvHeads, page};
+  };
+  if (getCacheScales().size() != (coded ? k ? 2U : 1U : 0U) ||
+      !llvm::all_of(getCacheScales(), isScales) ||
+      (coded && (!getAccumulate().isF32() || getGpuTile())))
+    return emitOpError() << "expected scales [pages, " << kvHeads << ", " << page
+                         << "] of f32 for each cache of i8 and no others, accumulated in f32 and "
+                            "without gpu_tile, got "
+                         << getCacheScales().getTypes();
   // attention_c11
   if (splits > 1 && queryTile != 1)
     return emitOpError() << "expected query_tile 1 with splits, got " << queryTile;

@@ -487,6 +487,9 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     keys. `tickets` are zero before and after. `q` has `s · heads` heads, a copy of the queries a split
     (so that each can make its own).
 
+    Caches of i8 hold codes, and `scales` (of `k` if there is one, then of `v`), `[pages, kvHeads, page]`
+    of f32, have what multiplies those of a position and head.
+
     Without `k` keys are computed from values, `rope(w ⊙ v)`: `keys_of_values` has w `[D]` and the lanes
     cos_hi, sin_hi, cos_lo, sin_lo `[512, active]` of the angle tables; the pairs (i, i + rot/2) with
     i < active are rotated by the key's position.
@@ -500,7 +503,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     - (`attention_c1`) `q` and `out` are [T, heads, D] of floats, heads and D static and the same; with
       `splits` q has as many times the heads
     - (`attention_c2`) `k_cache` is [pages, kvHeads, D, page] and `v_cache` [pages, kvHeads, page, D], of
-      one float type, page that of `paging`
+      one float type or i8, page that of `paging`
     - (`attention_c3`) kvHeads divides heads
     - (`attention_c4`) `row_starts`, `seq_lens` and `slots` have rank 1, `page_table` rank 2
     - (`attention_c5`) `query_tile` ≥ 1, `window` ≥ 0, `scale` is finite
@@ -513,6 +516,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     - (`attention_c11`) with `splits` = s > 1 in `gpu_tile`, and only then, there are `partials`
       [B, kvHeads, s, heads / kvHeads, D + 4] of f32 and `tickets` [sequences · kvHeads];
       `query_tile` is 1
+    - (`attention_c12`) with caches of i8, and only then, there are `cache_scales`, one a cache,
+      [pages, kvHeads, page] of f32; `accumulate` is f32 and there is no `gpu_tile`
 
     ```mlir
     kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
@@ -524,7 +529,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
   }];
   let arguments = (ins Index:$block, AnyMemRef:$q, Optional<AnyMemRef>:$k_cache,
                        Variadic<AnyMemRef>:$key_parts, AnyMemRef:$v_cache,
-                       AnyMemRef:$out, MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
+                       Variadic<AnyMemRef>:$cache_scales, AnyMemRef:$out,
+                       MemRefOf<[I32]>:$row_starts, MemRefOf<[I32]>:$seq_lens,
                        MemRefOf<[I32]>:$slots, MemRefOf<[I32]>:$page_table,
                        Optional<AnyMemRef>:$partials, Optional<MemRefOf<[I32]>>:$tickets,
                        OptionalAttr<I64Attr>:$rot, I64Attr:$query_tile, F64Attr:$scale,
@@ -533,7 +539,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
   let assemblyFormat = [{
     `block` $block `q` `(` $q `:` type($q) `)` (`k` `(` $k_cache^ `:` type($k_cache) `)`)?
     (`keys_of_values` `(` $key_parts^ `:` type($key_parts) `)`)? (`rot` $rot^)?
-    `v` `(` $v_cache `:` type($v_cache) `)` `out` `(` $out `:` type($out) `)`
+    `v` `(` $v_cache `:` type($v_cache) `)`
+    (`scales` `(` $cache_scales^ `:` type($cache_scales) `)`)? `out` `(` $out `:` type($out) `)`
     `batch` `(` $row_starts `,` $seq_lens `,` $slots `,` $page_table `:`
                 type($row_starts) `,` type($seq_lens) `,` type($slots) `,` type($page_table) `)`
     (`partials` `(` $partials^ `:` type($partials) `)` `tickets` `(` $tickets `:` type($tickets) `)`)?

@@ -41,6 +41,7 @@ void gemma::kernel::forEachAccess(Operation *op, llvm::function_ref<void(Value, 
         if (attention.getKCache())
           use(attention.getKCache(), Access::Read);
         all(attention.getKeyParts(), Access::Read);
+        all(attention.getCacheScales(), Access::Read);
         all({attention.getQ(), attention.getVCache(), attention.getRowStarts(),
              attention.getSeqLens(), attention.getSlots(), attention.getPageTable()},
             Access::Read);

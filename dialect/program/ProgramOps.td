@@ -101,10 +101,12 @@ def Program_CacheOp : Program_Op<"cache", [Symbol]> {
     Positions lie in pages of `page`. `ring_pages` (rings) is set by planning: window + max_chunk - 1
     positions rounded up to pages. Lanes "k" and "v" are stored as `[pages, heads, dim, page]` and
     `[pages, heads, page, dim]`; lanes `[v]` alone where the keys can be computed from the values.
+    With `elem` i8 these are codes in [-127, 127], and lanes "k_scales" and "v_scales" of f32,
+    `[pages, heads, page]`, have what multiplies those of a position and head.
 
     Constraints:
     - (`cache_c1`) `heads`, `dim` and `page` are positive
-    - (`cache_c2`) `elem` is f64, f32, bf16 or f16
+    - (`cache_c2`) `elem` is f64, f32, bf16, f16 or i8
     - (`cache_c3`) a ring has a positive window, a paged cache window 0
     - (`cache_c4`) only a ring has `ring_pages`, and they hold the window
     - (`cache_c5`) `lanes` is [k, v], which need not be written, or [v]
@@ -124,6 +126,10 @@ def Program_CacheOp : Program_Op<"cache", [Symbol]> {
   let extraClassDeclaration = [{
     /// Whether keys are stored beside the values.
     bool hasKeys() { return getLanes() == CacheLanes::KeysAndValues; }
+    /// Whether keys and values are codes with scales.
+    bool hasScales() { return getElem().isSignlessInteger(8); }
+    /// The memory of a lane; null if the cache has none of this name.
+    ::mlir::MemRefType laneType(::llvm::StringRef lane);
   }];
   let hasVerifier = 1;
 }
@@ -224,7 +230,7 @@ def Program_RefOp : Program_Op<"ref", [Pure, DeclareOpInterfaceMethods<SymbolUse
     - (`ref_c2`) of a weight: no lane; the memory is the weight's `packed` type, or row-major without;
       or lane "scales" of `[panels, groups, 16]` f16 of one with i8 or i4 elements
     - (`ref_c3`) of a cache: lane "k" of `[?, heads, dim, page]` or "v" of `[?, heads, page, dim]`,
-      whichever of them it stores
+      whichever of them it stores; of one of i8 also "k_scales" and "v_scales" of `[?, heads, page]`
     - (`ref_c4`) of a table: lane "cos_hi", "sin_hi", "cos_lo" or "sin_lo" of `[512, active]`
 
     ```mlir

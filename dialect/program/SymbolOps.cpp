@@ -59,6 +59,20 @@ LogicalResult WeightOp::verify() {
   return success();
 }
 
+MemRefType CacheOp::laneType(StringRef lane) {
+  auto heads = static_cast<int64_t>(getHeads()), dim = static_cast<int64_t>(getDim()),
+       page = static_cast<int64_t>(getPage());
+  constexpr int64_t pages = ShapedType::kDynamic;
+  bool stored = lane.starts_with("v") || hasKeys();
+  if (stored && lane == "k")
+    return MemRefType::get({pages, heads, dim, page}, getElem());
+  if (lane == "v")
+    return MemRefType::get({pages, heads, page, dim}, getElem());
+  if (stored && hasScales() && (lane == "k_scales" || lane == "v_scales"))
+    return MemRefType::get({pages, heads, page}, Float32Type::get(getContext()));
+  return {};
+}
+
 LogicalResult CacheOp::verify() {
   auto heads = static_cast<int64_t>(getHeads()), dim = static_cast<int64_t>(getDim()),
        page = static_cast<int64_t>(getPage()), window = static_cast<int64_t>(getWindow());
@@ -67,8 +81,8 @@ LogicalResult CacheOp::verify() {
     return emitOpError() << "expected positive heads, dim and page, got " << heads << ", " << dim
                          << " and " << page;
   // cache_c2
-  if (!isStorageType(getElem()))
-    return emitOpError() << "expected elem f64, f32, bf16 or f16, got " << getElem();
+  if (!isStorageType(getElem()) && !hasScales())
+    return emitOpError() << "expected elem f64, f32, bf16, f16 or i8, got " << getElem();
   // cache_c3
   bool ring = getKind() == CacheKind::Ring;
   if (ring ? window < 1 : window != 0)
@@ -134,16 +148,14 @@ LogicalResult RefOp::verifySymbolUses(SymbolTableCollection &symbols) {
   }
   // ref_c3
   if (auto cache = dyn_cast_or_null<CacheOp>(target)) {
-    if (lane != "k" && lane != "v")
-      return emitOpError() << "expected lane \"k\" or \"v\", got \"" << lane << "\"";
-    auto heads = static_cast<int64_t>(cache.getHeads()), dim = static_cast<int64_t>(cache.getDim()),
-         page = static_cast<int64_t>(cache.getPage());
-    bool keys = lane == "k";
-    if (keys && !cache.hasKeys())
-      return emitOpError() << "expected lane \"v\" of a cache of values alone, got \"k\"";
-    return verifyMemory(
-        *this, MemRefType::get({ShapedType::kDynamic, heads, keys ? dim : page, keys ? page : dim},
-                               cache.getElem()));
+    if (MemRefType memory = cache.laneType(lane))
+      return verifyMemory(*this, memory);
+    if (lane == "k" || (lane == "k_scales" && cache.hasScales()))
+      return emitOpError() << "expected lane \"v\" of a cache of values alone, got \"" << lane
+                           << "\"";
+    return emitOpError() << "expected lane \"k\" or \"v\""
+                         << (cache.hasScales() ? ", \"k_scales\" or \"v_scales\"" : "")
+                         << ", got \"" << lane << "\"";
   }
   // ref_c4
   if (auto table = dyn_cast_or_null<TableOp>(target)) {

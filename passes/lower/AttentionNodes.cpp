@@ -65,6 +65,14 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     k = assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Read);
   }
   Value v = assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Read);
+  SmallVector<Value> scales;
+  if (cache.hasScales()) {
+    if (k)
+      scales.push_back(
+          assembler.argument(memory.cacheLane(symbol, "k_scales"), kernel::Access::Read));
+    scales.push_back(
+        assembler.argument(memory.cacheLane(symbol, "v_scales"), kernel::Access::Read));
+  }
   Value out =
       assembler.argument(yieldedMemory(gqa.getResult(), kernel::Extent::T), kernel::Access::Write);
   SmallVector<Value> batch;
@@ -82,7 +90,7 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
         assembler.argument(memory.tickets(plan.maxSequences * kvHeads), kernel::Access::ReadWrite);
   }
   auto op = kernel::AttentionOp::create(
-      b, loc, block, q.memory, k, keyParts, v, out, batch[0], batch[1], batch[2], batch[3],
+      b, loc, block, q.memory, k, keyParts, v, scales, out, batch[0], batch[1], batch[2], batch[3],
       partials, tickets, keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),

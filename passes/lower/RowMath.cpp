@@ -33,6 +33,33 @@ Value RowMath::geluTanh(Value x) {
   return mul(scale(x, 0.5), add(constant(x.getType(), 1.0), tanh(inner)));
 }
 
+std::pair<Value, Value> RowMath::quantise(Value row) {
+  auto floats = cast<RankedTensorType>(row.getType());
+  auto integers = floats.clone(b.getI32Type());
+  Type f32 = b.getF32Type();
+  Value largest = kernel::ReduceOp::create(b, loc, f32, kernel::Reduction::Max,
+                                           math::AbsFOp::create(b, loc, row));
+  // A NaN is not tiny.
+  Value tiny =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, constant(f32, 0x1p-100));
+  auto unlessTiny = [&](Value value) {
+    return Value(arith::SelectOp::create(b, loc, tiny, constant(f32, 0.0), value));
+  };
+  Value scale = unlessTiny(div(largest, constant(f32, 127.0)));
+  Value inverse = unlessTiny(div(constant(f32, 127.0), largest));
+  // Adding 1.5 · 2^23 rounds to an integer, in the low bits: every instruction set can do it, and
+  // what is no number has some code, which its scale makes NaN again.
+  constexpr double roundingTerm = 0x1.8p23;
+  constexpr int32_t roundingBits = 0x4b400000; // of that number
+  Value shifted = add(mul(row, splat(inverse, floats)), constant(floats, roundingTerm));
+  Value bits = arith::BitcastOp::create(b, loc, integers, shifted);
+  Value zero = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(integers, b.getI32IntegerAttr(roundingBits)));
+  Value code = arith::SubIOp::create(b, loc, bits, zero);
+  return {arith::TruncIOp::create(b, loc, floats.clone(b.getIntegerType(8)), code),
+          splat(scale, RankedTensorType::get({1}, f32))};
+}
+
 Value RowMath::inverseRoot(Value row, double factor, double eps) {
   Value mean = scale(sum(mul(row, row)), factor);
   Value root = sqrt(add(mean, constant(mean.getType(), eps)));

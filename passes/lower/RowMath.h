@@ -57,6 +57,10 @@ public:
   /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), on the host within 4 u · |x|, u = 2^-24 in f32
   /// and 2^-53 in f64: below zero the sum cancels, so y itself may lose all its digits.
   mlir::Value geluTanh(mlir::Value x);
+  /// A row of f32 as codes of i8 in [-127, 127], and one f32 as a row of one: x ≈ code · scale with
+  /// scale = max |x| / 127, to within half a scale. Rows of magnitudes below 2^-100 are zeros; a
+  /// row with a NaN or an infinity has a scale that is neither finite nor lost.
+  std::pair<mlir::Value, mlir::Value> quantise(mlir::Value row);
   /// 1 / √(Σ x² · factor + eps), as a row.
   mlir::Value inverseRoot(mlir::Value row, double factor, double eps);
 

@@ -209,23 +209,39 @@ void GroupLowering::lowerAppend(ir::CacheAppendOp op) {
   auto cache = memory.module.lookupSymbol<program::CacheOp>(symbol);
   bool ring = cache.getKind() == program::CacheKind::Ring;
   SmallVector<RowInput> rows;
-  SmallVector<Place> lanes;
+  SmallVector<Place> lanes, scales;
   AffineExpr h = expressions.getAffineDimExpr(1), e = expressions.getAffineDimExpr(2),
              page = expressions.getAffineDimExpr(3),
              slot = expressions.getAffineDimExpr(4) % int64_t(cache.getPage());
-  if (op.getK()) {
-    rows.push_back(rowInput(op.getK()));
-    lanes.push_back({assembler.argument(memory.cacheLane(symbol, "k"), kernel::Access::Write),
-                     {page, h, e, slot}});
-  }
-  rows.push_back(rowInput(op.getV()));
-  lanes.push_back({assembler.argument(memory.cacheLane(symbol, "v"), kernel::Access::Write),
-                   {page, h, slot, e}});
+  auto write = [&](Value row, StringRef lane, SmallVector<AffineExpr> indices) {
+    rows.push_back(rowInput(row));
+    lanes.push_back({assembler.argument(memory.cacheLane(symbol, lane), kernel::Access::Write),
+                     std::move(indices)});
+    if (cache.hasScales())
+      scales.push_back({assembler.argument(memory.cacheLane(symbol, (lane + "_scales").str()),
+                                           kernel::Access::Write),
+                        {page, h, slot}});
+  };
+  if (op.getK())
+    write(op.getK(), "k", {page, h, e, slot});
+  write(op.getV(), "v", {page, h, slot, e});
   SmallVector<Value> lookups = {
       assembler.argument(memory.input(ring ? "ring_pages" : "pages"), kernel::Access::Read),
       assembler.argument(memory.input("positions"), kernel::Access::Read)};
+  llvm::append_range(lanes, scales);
   assembler.rows(op.getLoc(), domain(op.getV()), rows, lanes, lookups,
-                 [](OpBuilder &, Location, ValueRange args) { return SmallVector<Value>(args); });
+                 [&](OpBuilder &b, Location loc, ValueRange args) {
+                   if (!cache.hasScales())
+                     return SmallVector<Value>(args);
+                   SmallVector<Value> codes, scalesOfRows;
+                   for (Value row : args) {
+                     auto [code, scale] = RowMath(b, loc).quantise(row);
+                     codes.push_back(code);
+                     scalesOfRows.push_back(scale);
+                   }
+                   llvm::append_range(codes, scalesOfRows);
+                   return codes;
+                 });
 }
 
 void GroupLowering::lowerTopK(ir::TopKOp op) {

@@ -33,10 +33,7 @@ Value VariantMemory::weightScales(StringRef symbol) {
 
 Value VariantMemory::cacheLane(StringRef symbol, StringRef lane) {
   auto cache = module.lookupSymbol<program::CacheOp>(symbol);
-  int64_t heads = cache.getHeads(), dim = cache.getDim(), page = cache.getPage();
-  SmallVector<int64_t> shape = lane == "k" ? SmallVector<int64_t>{kDynamic, heads, dim, page}
-                                           : SmallVector<int64_t>{kDynamic, heads, page, dim};
-  return ref(symbol, lane, MemRefType::get(shape, cache.getElem()));
+  return ref(symbol, lane, cache.laneType(lane));
 }
 
 Value VariantMemory::tableLane(program::TableOp table, StringRef lane) {

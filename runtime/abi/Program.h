@@ -71,7 +71,9 @@ struct WeightRecipe {
 };
 
 /// One layer's key/value cache. Lanes k: [pages, heads, dim, page], v: [pages, heads, page, dim].
-/// Without `keys` there is no lane k: kernels compute keys from values.
+/// Without `keys` there is no lane k: kernels compute keys from values. With elem i8 these are
+/// codes, and lanes k_scales and v_scales, [pages, heads, page] of f32, have what multiplies those
+/// of one position and head.
 struct CachePlan {
   std::string name;
   bool ring = false;

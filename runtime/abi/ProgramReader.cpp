@@ -1,5 +1,6 @@
 // Reading of what ProgramJson.cpp writes.
 #include "runtime/abi/ProgramJson.h"
+#include "runtime/abi/ProgramSizes.h"
 #include "runtime/support/JsonObject.h"
 
 #include <cmath>
@@ -45,7 +46,7 @@ std::string readString(const JsonObject &object, const char *key) {
 }
 
 /// Which types a key may name.
-enum class Types { Floats, FloatsAndQuantized, Bytes };
+enum class Types { Floats, FloatsAndI8, FloatsAndQuantized, Bytes };
 
 ScalarType readType(const JsonObject &object, const char *key, Types allowed = Types::Floats) {
   const json *value = object.find(key);
@@ -53,10 +54,12 @@ ScalarType readType(const JsonObject &object, const char *key, Types allowed = T
   if (value && value->is_string())
     type = scalarTypeFromName(value->get_ref<const std::string &>());
   bool known =
-      type && (isFloat(*type) || (allowed == Types::FloatsAndQuantized && isQuantized(*type)) ||
+      type && (isFloat(*type) || (allowed == Types::FloatsAndI8 && *type == ScalarType::I8) ||
+               (allowed == Types::FloatsAndQuantized && isQuantized(*type)) ||
                (allowed == Types::Bytes && *type != ScalarType::I4));
   if (!known)
     object.mismatch(key, allowed == Types::Floats               ? "a float type"
+                         : allowed == Types::FloatsAndI8        ? "a float type or i8"
                          : allowed == Types::FloatsAndQuantized ? "a float type, i8 or i4"
                                                                 : "a type of whole bytes");
   return known ? *type : ScalarType::F32;
@@ -175,7 +178,7 @@ public:
     program.numerics = readString(object, "numerics");
     program.weightType = readType(object, "weightType", Types::FloatsAndQuantized);
     program.activationType = readType(object, "activationType");
-    program.cacheType = readType(object, "cacheType");
+    program.cacheType = readType(object, "cacheType", Types::FloatsAndI8);
     program.fused = readBool(object, "fused");
     program.weights = readList<WeightRecipe>(object, file, "weights", readWeight);
     program.caches = readList<CachePlan>(object, file, "caches", readCache);
@@ -256,7 +259,7 @@ private:
     out.window = readSize(object, "window");
     out.page = readSize(object, "page");
     out.ringPages = readSize(object, "ringPages");
-    out.elem = readType(object, "elem");
+    out.elem = readType(object, "elem", Types::FloatsAndI8);
     out.keys = readEnum(object, "lanes", {"kv", "v"}) == 0;
     return out;
   }
@@ -327,7 +330,7 @@ private:
       break;
     case Kind::Cache:
       out.index = readIndex(object, "index", program.caches.size());
-      out.name = readEnum(object, "lane", {"k", "v"}) == 0 ? "k" : "v";
+      out.name = cacheLaneNames[readEnum(object, "lane", {"k", "v", "k_scales", "v_scales"})];
       break;
     case Kind::Table: {
       static const char *lanes[] = {"cos_hi", "sin_hi", "cos_lo", "sin_lo"};

@@ -81,13 +81,33 @@ std::optional<uint64_t> packedBytes(const WeightRecipe &recipe) {
   return mulBytes(mulBytes(mulBytes(panels, panel * width), ceilDiv(columns, kpack)), kpack);
 }
 
-std::optional<uint64_t> lanePageBytes(const CachePlan &cache) {
+size_t cacheLaneFromName(std::string_view name) {
+  return size_t(std::ranges::find(cacheLaneNames, name) - std::begin(cacheLaneNames));
+}
+
+/// k_scales and v_scales.
+static bool isScaleLane(size_t lane) { return lane >= 2; }
+
+bool hasLane(const CachePlan &cache, size_t lane) {
+  return lane < cacheLaneCount && (cache.keys || lane % 2 != 0) &&
+         (cache.elem == ScalarType::I8 || !isScaleLane(lane));
+}
+
+std::optional<uint64_t> lanePageBytes(const CachePlan &cache, size_t lane) {
   if (cache.heads <= 0 || cache.dim <= 0 || cache.page <= 0)
     return std::nullopt;
-  std::optional<uint64_t> bytes = byteWidth(cache.elem);
-  for (int64_t size : {cache.heads, cache.dim, cache.page})
-    bytes = mulBytes(bytes, uint64_t(size));
-  return bytes;
+  std::optional<uint64_t> bytes = isScaleLane(lane)
+                                      ? byteWidth(ScalarType::F32)
+                                      : mulBytes(byteWidth(cache.elem), uint64_t(cache.dim));
+  return mulBytes(mulBytes(bytes, uint64_t(cache.heads)), uint64_t(cache.page));
+}
+
+std::optional<uint64_t> positionBytes(const CachePlan &cache) {
+  std::optional<uint64_t> bytes = 0;
+  for (size_t lane = 0; lane < cacheLaneCount; ++lane)
+    if (hasLane(cache, lane))
+      bytes = addBytes(bytes, lanePageBytes(cache, lane));
+  return bytes ? std::optional(*bytes / uint64_t(cache.page)) : std::nullopt;
 }
 
 std::optional<uint64_t> tableLaneBytes(const TablePlan &table) {

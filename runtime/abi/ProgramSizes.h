@@ -30,10 +30,18 @@ inline constexpr int64_t scaleGroup = 32;
 /// Nothing if packedBytes() is nothing or the weight is not quantised.
 std::optional<uint64_t> scaleOffset(const WeightRecipe &recipe);
 
-/// Bytes of one page of one lane of a cache.
-std::optional<uint64_t> lanePageBytes(const CachePlan &cache);
-/// Lanes that the cache stores.
-inline uint64_t laneCount(const CachePlan &cache) { return cache.keys ? 2 : 1; }
+/// The lanes that a cache may have, each an object of its own.
+inline constexpr size_t cacheLaneCount = 4;
+inline constexpr std::string_view cacheLaneNames[cacheLaneCount] = {"k", "v", "k_scales",
+                                                                    "v_scales"};
+/// cacheLaneCount if the name is none.
+size_t cacheLaneFromName(std::string_view name);
+/// Whether the cache has this lane.
+bool hasLane(const CachePlan &cache, size_t lane);
+/// Bytes of one page of one lane of a cache that has it.
+std::optional<uint64_t> lanePageBytes(const CachePlan &cache, size_t lane);
+/// Bytes of one position in all lanes of the cache; nothing if that leaves 63 bits.
+std::optional<uint64_t> positionBytes(const CachePlan &cache);
 
 /// Bytes of one of a table's four lanes.
 std::optional<uint64_t> tableLaneBytes(const TablePlan &table);

@@ -20,7 +20,7 @@ static void convertEach(const std::byte *from, std::span<Real> out, Convert conv
 template <typename Real>
 static void widenTo(ScalarType type, std::span<const std::byte> bytes, size_t first,
                     std::span<Real> out) {
-  assert(isFloat(type));
+  assert(isFloat(type) || type == ScalarType::I8);
   assert(first <= bytes.size() / byteWidth(type) &&
          out.size() <= bytes.size() / byteWidth(type) - first);
   const std::byte *from = bytes.data() + first * byteWidth(type);
@@ -33,6 +33,8 @@ static void widenTo(ScalarType type, std::span<const std::byte> bytes, size_t fi
     return convertEach<uint16_t>(from, out, bf16ToF32);
   case ScalarType::F16:
     return convertEach<uint16_t>(from, out, f16ToF32);
+  case ScalarType::I8:
+    return convertEach<int8_t>(from, out, [](int8_t value) { return value; });
   default:
     return;
   }

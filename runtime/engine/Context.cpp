@@ -96,11 +96,11 @@ void Context::layOut() {
   for (const CachePlan &cache : program.caches) {
     uint64_t pageCount =
         uint64_t(memoryPlan.batch * (cache.ring ? cache.ringPages : sequencePages));
-    for (const char *lane : {".k", ".v"}) {
-      bool stored = cache.keys || lane[1] == 'v';
-      lanes.push_back(stored ? take(*lanePageBytes(cache) * pageCount, "cache " + cache.name + lane)
-                             : ByteRange());
-    }
+    for (size_t lane = 0; lane < cacheLaneCount; ++lane)
+      lanes.push_back(hasLane(cache, lane)
+                          ? take(*lanePageBytes(cache, lane) * pageCount,
+                                 "cache " + cache.name + "." + std::string(cacheLaneNames[lane]))
+                          : ByteRange());
     if (cache.ring)
       ringPages = cache.ringPages;
   }
@@ -128,7 +128,8 @@ void *Context::address(const LaunchArgument &argument) const {
     base = shared->weight(argument.index);
     break;
   case Kind::Cache:
-    base = memory.device + lanes[size_t(argument.index) * 2 + (argument.name == "v")].offset;
+    base = memory.device +
+           lanes[size_t(argument.index) * cacheLaneCount + cacheLaneFromName(argument.name)].offset;
     break;
   case Kind::Table:
     for (size_t lane = 0; lane < 4; ++lane)
@@ -237,7 +238,7 @@ Status Context::fetchCaches() {
 }
 
 std::span<const std::byte> Context::cacheLane(size_t cache, std::string_view lane) const {
-  const ByteRange &range = lanes[cache * 2 + (lane == "v")];
+  const ByteRange &range = lanes[cache * cacheLaneCount + cacheLaneFromName(lane)];
   if (range.bytes == 0)
     return {};
   return {onHost(range.offset), size_t(range.bytes)};

@@ -165,7 +165,7 @@ public:
   /// Brings the caches to where cacheLane() looks. Nothing to do for a device that shares the
   /// host's memory.
   Status fetchCaches();
-  /// A lane ("k", "v") of a cache: all its bytes, for tests; none if it is not stored.
+  /// A lane of a cache (cacheLaneNames): all its bytes, for tests; none if it is not stored.
   std::span<const std::byte> cacheLane(size_t cache, std::string_view lane) const;
   /// The page of each cache of that kind that holds a position of a sequence, for tests.
   int64_t pageOf(const Sequence &sequence, int64_t position, bool ring) const;
@@ -214,7 +214,7 @@ private:
   uint64_t scratchStride = 0;
   std::vector<ByteRange> outputs;
   std::vector<ByteRange> inputs; ///< from byte 0 on, the page table last
-  std::vector<ByteRange> lanes;  ///< k and v of each cache; of no bytes if not stored
+  std::vector<ByteRange> lanes;  ///< cacheLaneCount of each cache; of no bytes if not stored
 
   /// Of each variant, of each launch: the addresses of its arguments.
   std::vector<std::vector<std::vector<void *>>> arguments;

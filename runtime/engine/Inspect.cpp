@@ -104,7 +104,9 @@ private:
     for (const CachePlan &cache : program.caches)
       line("  " + cache.name + " " + (cache.ring ? "ring" : "paged") + ", heads " +
            std::to_string(cache.heads) + ", dim " + std::to_string(cache.dim) + ", " +
-           std::string(name(cache.elem)) + ", lanes " + (cache.keys ? "k, v" : "v") +
+           std::string(name(cache.elem)) +
+           (cache.elem == ScalarType::I8 ? " with an f32 scale a position and head" : "") +
+           ", lanes " + (cache.keys ? "k, v" : "v") +
            (cache.ring ? ", window " + std::to_string(cache.window) + ", pages of a sequence " +
                              std::to_string(cache.ringPages)
                        : ""));

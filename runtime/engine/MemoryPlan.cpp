@@ -63,12 +63,13 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
     fits &= addObjects(plan.tables, tableLaneBytes(table), 4);
   for (const CachePlan &cache : program.caches) {
     uint64_t pages = uint64_t(cache.ring ? cache.ringPages : (plan.context + 15) / 16);
-    std::optional<uint64_t> lane =
-        mulBytes(mulBytes(lanePageBytes(cache), pages), uint64_t(plan.batch));
-    fits &= addObjects(cache.ring ? plan.slidingCache : plan.globalCache, lane, laneCount(cache));
-    if (!cache.ring && cache.page > 0)
-      plan.globalPositionBytes +=
-          lanePageBytes(cache).value_or(0) / uint64_t(cache.page) * laneCount(cache);
+    for (size_t lane = 0; lane < cacheLaneCount; ++lane)
+      if (hasLane(cache, lane))
+        fits &=
+            addObjects(cache.ring ? plan.slidingCache : plan.globalCache,
+                       mulBytes(mulBytes(lanePageBytes(cache, lane), pages), uint64_t(plan.batch)));
+    if (!cache.ring)
+      plan.globalPositionBytes += positionBytes(cache).value_or(0);
     ++(cache.ring ? plan.slidingLayers : plan.globalLayers);
   }
   for (const Variant &variant : program.variants)

@@ -29,21 +29,31 @@ Status CachePoison::fillDeadPlaces() {
   for (size_t c = 0; c < caches.size(); ++c) {
     const CachePlan &cache = caches[c];
     size_t width = byteWidth(cache.elem), page = size_t(cache.page), dim = size_t(cache.dim);
-    size_t pageBytes = size_t(*lanePageBytes(cache)), heads = size_t(cache.heads);
+    size_t heads = size_t(cache.heads);
     std::vector<uint16_t> bits = alive(cache);
+    // `parts` elements of `bytes` each for every head and position: one after the other, or a page
+    // of positions apart.
+    auto fill = [&](size_t lane, size_t parts, size_t bytes, bool apart, size_t p, size_t o) {
+      if (!hasLane(cache, lane))
+        return;
+      std::byte *at = context.onHost(context.lanes[c * cacheLaneCount + lane].offset) +
+                      p * *lanePageBytes(cache, lane);
+      for (size_t head = 0; head < heads; ++head)
+        for (size_t part = 0; part < parts; ++part)
+          std::memset(
+              at + (apart ? (head * parts + part) * page + o : (head * page + o) * parts + part) *
+                       bytes,
+              0xff, bytes);
+    };
     for (size_t p = 0; p < bits.size(); ++p)
       for (size_t o = 0; o < page; ++o) {
         if (bits[p] >> o & 1)
           continue;
-        // All ones is a NaN in every float type.
-        if (cache.keys) {
-          std::byte *k = context.onHost(context.lanes[c * 2].offset) + p * pageBytes;
-          for (size_t row = 0; row < heads * dim; ++row)
-            std::memset(k + (row * page + o) * width, 0xff, width);
-        }
-        std::byte *v = context.onHost(context.lanes[c * 2 + 1].offset) + p * pageBytes;
-        for (size_t head = 0; head < heads; ++head)
-          std::memset(v + (head * page + o) * dim * width, 0xff, dim * width);
+        // All ones is a NaN in every float type; of codes the scales are.
+        fill(0, dim, width, /*apart=*/true, p, o);
+        fill(1, dim, width, /*apart=*/false, p, o);
+        fill(2, 1, 4, /*apart=*/false, p, o);
+        fill(3, 1, 4, /*apart=*/false, p, o);
       }
   }
   for (const ByteRange &lane : context.lanes)

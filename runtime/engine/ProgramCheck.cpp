@@ -94,8 +94,12 @@ private:
       std::string place = "caches[" + std::to_string(i) + "]";
       if (cache.page != 16)
         fail(place + ".page", "expected 16, got " + std::to_string(cache.page));
-      std::optional<uint64_t> page = lanePageBytes(cache);
+      if (!isFloat(cache.elem) && cache.elem != ScalarType::I8)
+        fail(place + ".elem", "expected a float type or i8, got " + std::string(name(cache.elem)));
+      std::optional<uint64_t> page = lanePageBytes(cache, 1);
       int64_t pages = cache.ring ? cache.ringPages : program.pagesPerSequence();
+      if (page && cache.elem == ScalarType::I8)
+        page = addBytes(page, lanePageBytes(cache, 3));
       if (!page || !mulBytes(mulBytes(page, uint64_t(pages)), maxSupportedBatch * 2))
         fail(place, "expected positive sizes within 63 bits of bytes");
       if (!cache.ring)
@@ -221,12 +225,16 @@ private:
     case Kind::Cache: {
       // Lanes are objects of their own; how many pages there are is known at run time.
       const CachePlan &cache = program.caches[size_t(argument.index)];
-      if (argument.name == "k" && !cache.keys) {
-        fail(place + ".lane", "expected v of a cache of values alone, got k");
+      size_t lane = cacheLaneFromName(argument.name);
+      if (!hasLane(cache, lane)) {
+        fail(place + ".lane", cache.keys
+                                  ? "expected k or v of a cache of " +
+                                        std::string(name(cache.elem)) + ", got " + argument.name
+                                  : "expected v of a cache of values alone, got " + argument.name);
         return std::nullopt;
       }
-      range.object = argument.index * 2 + (argument.name == "v");
-      range.end = *lanePageBytes(cache);
+      range.object = argument.index * int64_t(cacheLaneCount) + int64_t(lane);
+      range.end = lanePageBytes(cache, lane).value_or(0);
       break;
     }
     case Kind::Table:

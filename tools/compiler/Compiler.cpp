@@ -109,6 +109,26 @@ static Status resolveWeightTypes(CompileOptions &options) {
   return {};
 }
 
+/// Checks the type of caches and fills it in.
+static Status resolveCacheType(CompileOptions &options) {
+  ScalarType dtype = dtypeOf(options);
+  if (!options.kvType)
+    options.kvType = dtype;
+  std::string got = driver::flagOf(*options.kvType);
+  auto refuse = [&](std::string expected) {
+    return usage("--kv-type: " + expected.append(", got ").append(got));
+  };
+  if (isForCuda(options) && options.kvType != ScalarType::BF16)
+    return refuse("kernels for CUDA devices read bf16 caches, expected bf16 with --target " +
+                  options.targets.front());
+  if (dtype == ScalarType::F64 && options.kvType != ScalarType::F64)
+    return refuse("caches of --dtype f64 are f64");
+  if (options.kvType != dtype && options.kvType != ScalarType::F32 &&
+      options.kvType != ScalarType::BF16 && options.kvType != ScalarType::I8)
+    return refuse("expected f32, bf16 or int8");
+  return {};
+}
+
 /// The instruction sets that the options name, or all that make a difference.
 static std::vector<codegen::HostIsa> wantedIsas(const CompileOptions &options) {
   bool integers = isInteger(options.weightType) || isInteger(options.embeddingType);
@@ -138,6 +158,8 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
   if (Status status = checkTargets(out); !status)
     return status.error();
   if (Status status = resolveWeightTypes(out); !status)
+    return status.error();
+  if (Status status = resolveCacheType(out); !status)
     return status.error();
   for (const std::string &isa : out.isas)
     if (!codegen::findHostIsa(isa)) {
@@ -231,6 +253,7 @@ Status Compilation::runPhase(Phase phase) {
     import.matrices = options.weightType;
     import.table = options.embeddingType;
     import.codes = options.codeType.value_or(ScalarType::I8);
+    import.kv = options.kvType;
     import.top = options.top;
     module = importModel(context, config, import);
     if (!module)
@@ -285,7 +308,7 @@ Expected<Program> Compilation::program() {
   auto numerics = (*module)->getAttrOfType<ir::NumericsAttr>("gemma.numerics");
   llvm::raw_string_ostream(program.numerics) << numerics;
   program.weightType = options.weightType.value_or(dtypeOf(options));
-  program.cacheType = dtypeOf(options);
+  program.cacheType = options.kvType.value_or(dtypeOf(options));
   program.activationType = options.dtype == ScalarType::F64 ? ScalarType::F64
                            : isForCuda(options)             ? ScalarType::BF16
                                                             : ScalarType::F32;

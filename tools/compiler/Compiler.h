@@ -26,6 +26,9 @@ struct CompileOptions {
   std::optional<ScalarType> embeddingType{};
   /// I8 (unset) or I16: what contractions with I8 and I4 weights round their activations to.
   std::optional<ScalarType> codeType{};
+  /// How the host's caches store keys and values: F32, BF16 or I8 with dtypes F32 and BF16; unset:
+  /// the dtype.
+  std::optional<ScalarType> kvType{};
   int64_t maxContext = 0; ///< 0: min(8192, the configuration's)
   int64_t maxBatch = 1;
   int64_t maxChunk = 512;

@@ -32,7 +32,7 @@ struct CommandLine {
   std::string input;
   std::string output;
   std::string dtype;
-  std::string weightType, embeddingType, activations;
+  std::string weightType, embeddingType, activations, kvType;
   std::string fusion = "on";
   std::string kvSharing; ///< empty: as fusion
   std::string stopAfter;
@@ -221,6 +221,7 @@ Status compile(CommandLine &line) {
   line.options.weightType = driver::typeOfFlag(line.weightType);
   line.options.embeddingType = driver::typeOfFlag(line.embeddingType);
   line.options.codeType = driver::typeOfFlag(line.activations);
+  line.options.kvType = driver::typeOfFlag(line.kvType);
   line.options.fusion = line.fusion == "on";
   line.options.kvSharing = line.kvSharing != "off";
   if (!line.options.fusion && line.kvSharing == "on")
@@ -347,6 +348,10 @@ std::function<Status()> declare(CLI::App &app) {
                  "what products with int8 and int4 weights round activations to, per group of 32: "
                  "int8 or int16 (default: int8)")
       ->check(CLI::IsMember({"int8", "int16"}));
+  app.add_option("--kv-type", line->kvType,
+                 "how the host's caches store keys and values: bf16, f32, or int8 with a scale a "
+                 "position and head (default: the dtype)")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   app.add_option("--max-context", options.maxContext,
                  "most positions of a sequence (default: 8192 or the model's, the smaller)")
       ->check(CLI::PositiveNumber);

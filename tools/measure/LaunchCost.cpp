@@ -148,8 +148,7 @@ Cost launchCost(const Program &program, const Launch &launch, const StepShape &s
   }
   for (int64_t index : caches) {
     const CachePlan &cache = program.caches[size_t(index)];
-    double position =
-        double(laneCount(cache)) * double(cache.heads * cache.dim) * double(byteWidth(cache.elem));
+    auto position = double(positionBytes(cache).value_or(0));
     if (kind.append)
       cost.bytes += double(tokens) * position;
     if (kind.core) {

@@ -39,6 +39,22 @@ module attributes {gemma.numerics = #gemma.numerics<weights = i16, activations =
 
 // -----
 
+// numerics_c1: caches
+// expected-error @+1 {{expected kv of f64, f32, bf16, f16 or i8, got 'i16'}}
+module attributes {gemma.numerics = #gemma.numerics<weights = bf16, activations = f32,
+                   accumulate = f32, residual = f32, kv = i16, logits = f32>} {
+}
+
+// -----
+
+// numerics_c3
+// expected-error @+1 {{expected kv of i8 to be accumulated in f32, got 'f64'}}
+module attributes {gemma.numerics = #gemma.numerics<weights = f64, activations = f64,
+                   accumulate = f64, residual = f64, kv = i8, logits = f64>} {
+}
+
+// -----
+
 // numerics_c2
 // expected-error @+1 {{expected codes of i8 or i16, got 'i32'}}
 module attributes {gemma.numerics = #gemma.numerics<weights = i8, activations = f32,

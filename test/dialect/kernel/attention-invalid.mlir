@@ -441,3 +441,83 @@ kernel.func @k(%q: memref<?x12x16xf32> {kernel.access = #kernel.access<read>}, %
   }
   kernel.return
 }
+
+// -----
+
+// attention_c12: codes without scales
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xi8> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xi8> {kernel.access = #kernel.access<read>}, %s: memref<?x2x8xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected scales [pages, 2, 8] of f32 for each cache of i8 and no others, accumulated in f32 and without gpu_tile}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xi8>)
+      v(%v : memref<?x2x8x16xi8>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c12: floats with scales
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %s: memref<?x2x8xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected scales [pages, 2, 8] of f32 for each cache of i8 and no others, accumulated in f32 and without gpu_tile}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) scales(%s, %s : memref<?x2x8xf32>, memref<?x2x8xf32>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c12: scales of values alone
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xi8> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xi8> {kernel.access = #kernel.access<read>}, %s: memref<?x2x8xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected scales [pages, 2, 8] of f32 for each cache of i8 and no others, accumulated in f32 and without gpu_tile}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xi8>)
+      v(%v : memref<?x2x8x16xi8>) scales(%s : memref<?x2x8xf32>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c12: shape
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xi8> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xi8> {kernel.access = #kernel.access<read>}, %s: memref<?x2x4xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected scales [pages, 2, 8] of f32 for each cache of i8 and no others, accumulated in f32 and without gpu_tile}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xi8>)
+      v(%v : memref<?x2x8x16xi8>) scales(%s, %s : memref<?x2x4xf32>, memref<?x2x4xf32>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
+// -----
+
+// attention_c12: f64
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xi8> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xi8> {kernel.access = #kernel.access<read>}, %s: memref<?x2x8xf32> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected scales [pages, 2, 8] of f32 for each cache of i8 and no others, accumulated in f32 and without gpu_tile}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xi8>)
+      v(%v : memref<?x2x8x16xi8>) scales(%s, %s : memref<?x2x8xf32>, memref<?x2x8xf32>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f64
+  }
+  kernel.return
+}

@@ -42,6 +42,21 @@ kernel.func @attention(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<re
   kernel.return
 }
 
+// Caches of codes with their scales.
+kernel.func @codes(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xi8> {kernel.access = #kernel.access<read>},
+                   %v: memref<?x2x8x16xi8> {kernel.access = #kernel.access<read>}, %s: memref<?x2x8xf32> {kernel.access = #kernel.access<read>},
+                   %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+                   %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>})
+    grid affine_map<()[T, B, Q, S, R] -> ((T floordiv 8 + B) * 2)> {
+  kernel.grid %j {
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xi8>)
+      v(%v : memref<?x2x8x16xi8>) scales(%s, %s : memref<?x2x8xf32>, memref<?x2x8xf32>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 8 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32
+  }
+  kernel.return
+}
+
 // Keys computed from values.
 kernel.func @values_alone(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>},
                           %w: memref<16xf32> {kernel.access = #kernel.access<read>}, %cos_hi: memref<512x2xf32> {kernel.access = #kernel.access<read>},

@@ -118,6 +118,33 @@ program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0
 
 // -----
 
+// ref_c3: scales of floats
+program.cache @c ring heads 2 dim 16 elem bf16 window 8 page 8
+program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  // expected-error @+1 {{expected lane "k" or "v", got "v_scales"}}
+  %0 = program.ref @c lane "v_scales" : memref<?x2x8xf32>
+}
+
+// -----
+
+// ref_c3: scales of keys that are not stored
+program.cache @c paged heads 2 dim 16 lanes [v] elem i8 window 0 page 8
+program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  // expected-error @+1 {{expected lane "v" of a cache of values alone, got "k_scales"}}
+  %0 = program.ref @c lane "k_scales" : memref<?x2x8xf32>
+}
+
+// -----
+
+// ref_c3: type of scales
+program.cache @c ring heads 2 dim 16 elem i8 window 8 page 8
+program.variant @v target "host" when affine_set<()[T, B, Q, S, R] : (8 - T >= 0, 1 - Q >= 0)> {
+  // expected-error @+1 {{expected memory 'memref<?x2x8xf32>', got 'memref<?x2x16xf32>'}}
+  %0 = program.ref @c lane "k_scales" : memref<?x2x16xf32>
+}
+
+// -----
+
 // ref_c3: type
 program.weight @w : tensor<96xf32> from ["w"]
 program.cache @c ring heads 2 dim 16 elem bf16 window 8 page 8

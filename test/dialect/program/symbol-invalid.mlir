@@ -121,8 +121,8 @@ program.cache @c ring heads 0 dim 16 elem f32 window 8 page 16
 // -----
 
 // cache_c2
-// expected-error @+1 {{expected elem f64, f32, bf16 or f16, got 'i8'}}
-program.cache @c ring heads 1 dim 16 elem i8 window 8 page 16
+// expected-error @+1 {{expected elem f64, f32, bf16, f16 or i8, got 'i4'}}
+program.cache @c ring heads 1 dim 16 elem i4 window 8 page 16
 
 // -----
 

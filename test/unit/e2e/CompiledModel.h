@@ -113,21 +113,23 @@ struct CompiledModel {
     int64_t first = plan.window ? std::max<int64_t>(0, sequence.length() - plan.window) : 0;
     int64_t count = sequence.length() - first, width = plan.heads * plan.dim;
     Tensor k({count, width}), v({count, width});
-    auto number = [&](std::string_view lane, int64_t index) {
-      double out;
+    auto number = [&](std::string lane, int64_t index, int64_t scale) {
+      double out, factor = 1;
       widen(plan.elem, context->cacheLane(cache, lane), size_t(index), std::span(&out, 1));
-      return out;
+      if (plan.elem == ScalarType::I8)
+        widen(ScalarType::F32, context->cacheLane(cache, lane + "_scales"), size_t(scale),
+              std::span(&factor, 1));
+      return out * factor;
     };
     for (int64_t p = first; p < sequence.length(); ++p) {
       int64_t page = context->pageOf(sequence, p, plan.ring), slot = p % plan.page;
       for (int64_t h = 0; h < plan.heads; ++h)
         for (int64_t d = 0; d < plan.dim; ++d) {
-          int64_t head = page * plan.heads + h;
+          int64_t head = page * plan.heads + h, scale = head * plan.page + slot;
           if (plan.keys)
             k.row(p - first)[h * plan.dim + d] =
-                number("k", (head * plan.dim + d) * plan.page + slot);
-          v.row(p - first)[h * plan.dim + d] =
-              number("v", (head * plan.page + slot) * plan.dim + d);
+                number("k", (head * plan.dim + d) * plan.page + slot, scale);
+          v.row(p - first)[h * plan.dim + d] = number("v", scale * plan.dim + d, scale);
         }
     }
     return {std::move(k), std::move(v)};

@@ -135,6 +135,28 @@ TEST(CompiledPlan, CachesTakeWhatTheSpecSays) {
     }
 }
 
+TEST(CompiledPlan, CachesFollowTheirType) {
+  // Of the 12B's 8 global layers a position has 512 values; codes have 4 bytes of scale beside
+  // them.
+  for (auto [type, position] : {std::pair{ScalarType::F32, 8 * 512 * 4},
+                                {ScalarType::BF16, 8 * 512 * 2},
+                                {ScalarType::I8, 8 * (512 + 4)}}) {
+    SCOPED_TRACE(std::string(name(type)));
+    auto program = compiler::planModel(
+        publishedConfig("gemma-4-12B"),
+        {.dtype = ScalarType::BF16, .kvType = type, .maxContext = 32768, .maxChunk = 1});
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_EQ(program->cacheType, type);
+    auto plan = planMemory(*program, {});
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan->globalPositionBytes, uint64_t(position));
+    EXPECT_EQ(plan->globalCache, uint64_t(position) * 32768);
+    // 40 sliding layers with keys and values of 8 heads of 256.
+    uint64_t row = type == ScalarType::I8 ? 256 + 4 : 256 * byteWidth(type);
+    EXPECT_EQ(plan->slidingCache, uint64_t{40} * 1024 * 2 * 8 * row);
+  }
+}
+
 TEST(CompiledPlan, SharingIsPartOfTheProgram) {
   ModelConfig config = publishedConfig("gemma-4-12B");
   auto shared = compiler::planModel(config, {}),

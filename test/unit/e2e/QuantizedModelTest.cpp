@@ -14,13 +14,16 @@ struct Case {
   ScalarType weights;
   ScalarType codes;
   double perplexity; ///< most that it may be above bf16's, as a share
+  ScalarType caches = ScalarType::BF16;
 };
 
 compiler::CompileOptions optionsOf(const Case &c) {
   compiler::CompileOptions options;
   options.dtype = ScalarType::BF16;
   options.weightType = c.weights;
-  options.codeType = c.codes;
+  if (c.weights != ScalarType::BF16)
+    options.codeType = c.codes;
+  options.kvType = c.caches;
   return options;
 }
 
@@ -84,7 +87,9 @@ INSTANTIATE_TEST_SUITE_P(Types, QuantizedModel,
                          testing::Values(Case{"Int8", ScalarType::I8, ScalarType::I8, 0.002},
                                          Case{"Int8By16", ScalarType::I8, ScalarType::I16, 0.002},
                                          Case{"Int4", ScalarType::I4, ScalarType::I8, 0.015},
-                                         Case{"Int4By16", ScalarType::I4, ScalarType::I16, 0.015}),
+                                         Case{"Int4By16", ScalarType::I4, ScalarType::I16, 0.015},
+                                         Case{"Int8Caches", ScalarType::BF16, ScalarType::I8, 0.002,
+                                              ScalarType::I8}),
                          [](const auto &info) { return std::string(info.param.name); });
 
 /// Every instruction set computes the same sums of integers: what differs is whether products and

@@ -90,7 +90,8 @@ public:
   CompiledModel compile(const compiler::CompileOptions &options, ContextOptions context = {}) {
     static std::map<std::string, Artifact> compiled;
     Checkpoint checkpoint = open();
-    std::string key = config.dump() + std::string(name(*options.dtype)) +
+    std::string key = config.dump() + std::string(name(*options.dtype)) + " " +
+                      std::string(name(options.kvType.value_or(*options.dtype))) +
                       (options.fusion ? " fused " : " unfused ") +
                       (options.kvSharing ? " shared " : " unshared ") +
                       std::to_string(options.maxBatch) + " " + std::to_string(options.maxChunk);

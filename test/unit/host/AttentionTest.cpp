@@ -19,6 +19,8 @@ struct Batch {
   std::vector<int> runs, lengths;
 };
 
+bool coded(const Case &c) { return c.cache == std::string("i8"); }
+
 std::string kernelText(const Case &c, int queryTile) {
   auto n = [](int64_t value) { return std::to_string(value) + "x"; };
   std::string q = "memref<?x" + n(c.group * c.kvHeads) + n(c.headDim) + c.compute + ">";
@@ -26,16 +28,21 @@ std::string kernelText(const Case &c, int queryTile) {
   std::string v = "memref<?x" + n(c.kvHeads) + n(page) + n(c.headDim) + c.cache + ">";
   std::string list = "memref<?xi32>", table = "memref<?x" + n(tablePages) + "i32>";
   std::string read = " {kernel.access = #kernel.access<read>}, ";
-  return "kernel.func @k(%q: " + q + read + "%k: " + k + read + "%v: " + v + read + "%rs: " + list +
-         read + "%sl: " + list + read + "%slots: " + list + read + "%pt: " + table + read +
-         "%out: " + q +
+  std::string scale = "memref<?x" + n(c.kvHeads) + n(page) + "f32>", parameters, scales;
+  if (coded(c)) {
+    parameters = "%ks: " + scale + read + "%vs: " + scale + read;
+    scales = "scales(%ks, %vs : " + scale + ", " + scale + ") ";
+  }
+  return "kernel.func @k(%q: " + q + read + "%k: " + k + read + "%v: " + v + read + parameters +
+         "%rs: " + list + read + "%sl: " + list + read + "%slots: " + list + read +
+         "%pt: " + table + read + "%out: " + q +
          " {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R]"
          " -> ((T floordiv " +
          std::to_string(queryTile) + " + B) * " + std::to_string(c.kvHeads) +
          ")> {\n kernel.grid %j {\n kernel.attention block %j q(%q : " + q + ") k(%k : " + k +
-         ") v(%v : " + v + ") out(%out : " + q + ") batch(%rs, %sl, %slots, %pt : " + list + ", " +
-         list + ", " + list + ", " + table + ") query_tile " + std::to_string(queryTile) +
-         " window " + std::to_string(c.window) +
+         ") v(%v : " + v + ") " + scales + "out(%out : " + q +
+         ") batch(%rs, %sl, %slots, %pt : " + list + ", " + list + ", " + list + ", " + table +
+         ") query_tile " + std::to_string(queryTile) + " window " + std::to_string(c.window) +
          " scale 0.25 paging <page = 16, ring = " + std::to_string(c.ring ? ringPages : 0) +
          "> accumulate " + c.compute + "\n }\n kernel.return\n}\n";
 }
@@ -45,13 +52,17 @@ std::string kernelText(const Case &c, int queryTile) {
 struct Problem {
   Case c;
   Batch batch;
-  Buffer q, k, v, rowStarts, seqLens, slots, table;
-  std::vector<double> want;
+  Buffer q, k, v, kScales, vScales, rowStarts, seqLens, slots, table;
+  std::vector<double> exactKeys, exactValues; ///< as k and v, before they are rounded
+  std::vector<double> want;                   ///< of what the caches hold
+  std::vector<double> exact;                  ///< of what they were made from
+  double codesBound = 0; ///< most that `want` may differ from `exact` where caches hold codes
   int tokens = 0;
 
   Problem(const Case &c, const Batch &batch, unsigned seed)
-      : c(c), batch(batch), q("f32", 0), k("f32", 0), v("f32", 0), rowStarts("i32", 0),
-        seqLens("i32", 0), slots("i32", 0), table("i32", 0) {
+      : c(c), batch(batch), q("f32", 0), k("f32", 0), v("f32", 0), kScales("f32", 0),
+        vScales("f32", 0), rowStarts("i32", 0), seqLens("i32", 0), slots("i32", 0),
+        table("i32", 0) {
     int rows = batch.runs.size(), heads = c.group * c.kvHeads;
     std::vector<int> starts = {0}, slotList, tableList;
     for (int run : batch.runs)
@@ -69,21 +80,56 @@ struct Problem {
     q = Buffer::random(c.compute, tokens * heads * c.headDim, seed, 2.0);
     k = Buffer(c.cache, pages * c.kvHeads * c.headDim * page, NAN);
     v = k;
+    kScales = vScales = Buffer("f32", pages * c.kvHeads * page, NAN);
+    exactKeys.assign(size_t(k.size()), NAN);
+    exactValues = exactKeys;
     std::mt19937_64 engine(seed + 1);
     std::uniform_real_distribution<double> uniform(-1, 1);
     for (int b = 0; b < rows; ++b) {
       int first = std::max(0, c.window ? batch.lengths[b] - batch.runs[b] - c.window + 1 : 0);
       for (int p = first; p < batch.lengths[b]; ++p)
-        for (int h = 0; h < c.kvHeads; ++h)
+        for (int h = 0; h < c.kvHeads; ++h) {
           for (int d = 0; d < c.headDim; ++d) {
-            k.set(keyAt(b, p, h, d), uniform(engine));
-            v.set(valueAt(b, p, h, d), uniform(engine));
+            exactKeys[keyAt(b, p, h, d)] = uniform(engine);
+            exactValues[valueAt(b, p, h, d)] = uniform(engine);
           }
+          auto keyOf = [&](int d) { return keyAt(b, p, h, d); };
+          auto valueOf = [&](int d) { return valueAt(b, p, h, d); };
+          store(k, kScales, exactKeys, keyOf, scaleAt(b, p, h));
+          store(v, vScales, exactValues, valueOf, scaleAt(b, p, h));
+        }
     }
     for (int b = 0; b < rows; ++b)
       for (int i = 0; i < batch.runs[b]; ++i)
-        for (int h = 0; h < heads; ++h)
-          expect(b, starts[b] + i, batch.lengths[b] - batch.runs[b] + i, h);
+        for (int h = 0; h < heads; ++h) {
+          int token = starts[b] + i, position = batch.lengths[b] - batch.runs[b] + i;
+          expect(b, token, position, h, /*stored=*/true, want);
+          expect(b, token, position, h, /*stored=*/false, exact);
+        }
+  }
+
+  /// One row of a cache, rounded to its type: to codes as the append does.
+  template <typename At>
+  void store(Buffer &cache, Buffer &scales, const std::vector<double> &from, At at, int64_t scale) {
+    double largest = 0;
+    for (int d = 0; d < c.headDim; ++d)
+      largest = std::max(largest, std::abs(from[at(d)]));
+    if (coded(c))
+      scales.set(scale, largest / 127);
+    for (int d = 0; d < c.headDim; ++d)
+      cache.set(at(d), coded(c) ? std::round(from[at(d)] / scales.get(scale)) : from[at(d)]);
+  }
+
+  int64_t scaleAt(int b, int p, int h) const {
+    return (pageOf(b, p) * c.kvHeads + h) * page + p % page;
+  }
+  double keyOf(int b, int p, int h, int d, bool stored) const {
+    int64_t at = keyAt(b, p, h, d);
+    return !stored ? exactKeys[at] : k.get(at) * (coded(c) ? kScales.get(scaleAt(b, p, h)) : 1);
+  }
+  double valueOf(int b, int p, int h, int d, bool stored) const {
+    int64_t at = valueAt(b, p, h, d);
+    return !stored ? exactValues[at] : v.get(at) * (coded(c) ? vScales.get(scaleAt(b, p, h)) : 1);
   }
 
   int64_t pageOf(int b, int p) const {
@@ -97,24 +143,30 @@ struct Problem {
     return ((pageOf(b, p) * c.kvHeads + h) * page + p % page) * c.headDim + d;
   }
 
-  void expect(int b, int token, int position, int head) {
+  /// Codes are off by half a scale: a score by at most δ = scale · |q|₁ · max s_k / 2, a weight
+  /// then by a factor in e^(±2δ), and a value by s_v / 2.
+  void expect(int b, int token, int position, int head, bool stored, std::vector<double> &into) {
     int first = c.window ? std::max(0, position - c.window + 1) : 0;
     std::vector<double> weights, out(c.headDim, 0.0);
     double highest = -INFINITY, sum = 0;
     for (int p = first; p <= position; ++p) {
-      double score = 0;
-      for (int d = 0; d < c.headDim; ++d)
-        score += q.get((token * c.group * c.kvHeads + head) * c.headDim + d) *
-                 k.get(keyAt(b, p, head / c.group, d));
+      double score = 0, norm = 0;
+      for (int d = 0; d < c.headDim; ++d) {
+        double x = q.get((token * c.group * c.kvHeads + head) * c.headDim + d);
+        score += x * keyOf(b, p, head / c.group, d, stored);
+        norm += std::abs(x);
+      }
       weights.push_back(score * 0.25);
       highest = std::max(highest, weights.back());
+      // Every magnitude is below 1, and so every scale below 1 / 127.
+      codesBound = std::max(codesBound, std::expm1(2 * 0.25 * norm / 254) + 1.0 / 254);
     }
     for (double &weight : weights)
       sum += weight = std::exp(weight - highest);
     for (int p = first; p <= position; ++p)
       for (int d = 0; d < c.headDim; ++d)
-        out[d] += weights[p - first] / sum * v.get(valueAt(b, p, head / c.group, d));
-    want.insert(want.end(), out.begin(), out.end());
+        out[d] += weights[p - first] / sum * valueOf(b, p, head / c.group, d, stored);
+    into.insert(into.end(), out.begin(), out.end());
   }
 
   Buffer run(HostModule &module, int queryTile, int64_t range) {
@@ -124,8 +176,11 @@ struct Problem {
       longest = std::max<int64_t>(longest, batch.lengths[b]);
       run = std::max<int64_t>(run, batch.runs[b]);
     }
-    module.run("k", {tokens, rows, run, longest, rows},
-               {&q, &k, &v, &rowStarts, &seqLens, &slots, &table, &out},
+    std::vector<Buffer *> arguments = {&q, &k, &v};
+    if (coded(c))
+      arguments.insert(arguments.end(), {&kScales, &vScales});
+    arguments.insert(arguments.end(), {&rowStarts, &seqLens, &slots, &table, &out});
+    module.run("k", {tokens, rows, run, longest, rows}, arguments,
                (tokens / queryTile + rows) * c.kvHeads, range);
     return out;
   }
@@ -144,6 +199,13 @@ void check(const Case &c) {
       Problem problem(c, all, 11);
       Buffer out = problem.run(module, queryTile, 1000000);
       EXPECT_LE(relativeError(out, problem.want), c.compute == std::string("f64") ? 4e-15 : 2e-6);
+      if (coded(c)) {
+        double difference = 0;
+        for (int64_t i = 0; i < out.size(); ++i)
+          difference = std::max(difference, std::abs(out.get(i) - problem.exact[i]));
+        EXPECT_LE(difference, problem.codesBound + 2e-6);
+        EXPECT_GT(difference, problem.codesBound / 1000) << "a bound that says nothing";
+      }
       EXPECT_TRUE(out == problem.run(module, queryTile, 1));
       // Tiles of one query and of four give the same bits.
       auto [it, first] = alone.try_emplace(module.isa(), out);
@@ -167,6 +229,13 @@ TEST(AttentionTest, HeadDimensions) {
 TEST(AttentionTest, Groups) {
   for (int group : {1, 2, 4, 5})
     check({"f32", "bf16", 0, 32, group, 2, false});
+}
+
+TEST(AttentionTest, Codes) {
+  for (int headDim : {7, 16, 20, 37, 64, 144})
+    check({"f32", "i8", 17, headDim, 2, 1, true});
+  for (int group : {1, 3, 4})
+    check({"f32", "i8", 0, 32, group, 2, false});
 }
 
 TEST(AttentionTest, OddHeadDimensions) {

@@ -19,6 +19,8 @@ struct Case {
 
 constexpr int page = 16;
 
+bool coded(const Case &c) { return c.cache == std::string("i8"); }
+
 std::string kernelText(const Case &c, int queryTile, int tablePages) {
   auto n = [](int64_t value) { return std::to_string(value) + "x"; };
   std::string q = "memref<?x" + n(c.group * c.kvHeads) + n(c.headDim) + c.compute + ">";
@@ -27,7 +29,12 @@ std::string kernelText(const Case &c, int queryTile, int tablePages) {
   std::string angles = "memref<512x" + n(c.active) + c.compute + ">";
   std::string list = "memref<?xi32>", table = "memref<?x" + n(tablePages) + "i32>";
   std::string read = " {kernel.access = #kernel.access<read>}, ";
-  return "kernel.func @k(%q: " + q + read + "%v: " + v + read + "%w: " + w + read +
+  std::string scale = "memref<?x" + n(c.kvHeads) + n(page) + "f32>", parameter, scales;
+  if (coded(c)) {
+    parameter = "%vs: " + scale + read;
+    scales = " scales(%vs : " + scale + ")";
+  }
+  return "kernel.func @k(%q: " + q + read + "%v: " + v + read + parameter + "%w: " + w + read +
          "%ch: " + angles + read + "%sh: " + angles + read + "%cl: " + angles + read +
          "%sl: " + angles + read + "%rs: " + list + read + "%len: " + list + read +
          "%slots: " + list + read + "%pt: " + table + read + "%out: " + q +
@@ -36,8 +43,8 @@ std::string kernelText(const Case &c, int queryTile, int tablePages) {
          std::to_string(queryTile) + " + B) * " + std::to_string(c.kvHeads) +
          ")> {\n kernel.grid %j {\n kernel.attention block %j q(%q : " + q +
          ") keys_of_values(%w, %ch, %sh, %cl, %sl : " + w + ", " + angles + ", " + angles + ", " +
-         angles + ", " + angles + ") rot " + std::to_string(c.rot) + " v(%v : " + v +
-         ") out(%out : " + q + ") batch(%rs, %len, %slots, %pt : " + list + ", " + list + ", " +
+         angles + ", " + angles + ") rot " + std::to_string(c.rot) + " v(%v : " + v + ")" + scales +
+         " out(%out : " + q + ") batch(%rs, %len, %slots, %pt : " + list + ", " + list + ", " +
          list + ", " + table + ") query_tile " + std::to_string(queryTile) +
          " window 0 scale 0.25 paging <page = 16, ring = 0> accumulate " + c.compute +
          "\n }\n kernel.return\n}\n";
@@ -49,12 +56,12 @@ struct Problem {
   Case c;
   std::vector<int> runs, lengths, starts = {0};
   int tablePages, physicalPages, tokens = 0;
-  Buffer q, v, w, angles[4], rowStarts, seqLens, slots, table;
+  Buffer q, v, vScales, w, angles[4], rowStarts, seqLens, slots, table;
 
   Problem(const Case &c, std::vector<int> runs, std::vector<int> lengths, int physicalPages)
       : c(c), runs(runs), lengths(lengths), physicalPages(physicalPages), q("f32", 0), v("f32", 0),
-        w("f32", 0), angles{{"f32", 0}, {"f32", 0}, {"f32", 0}, {"f32", 0}}, rowStarts("i32", 0),
-        seqLens("i32", 0), slots("i32", 0), table("i32", 0) {
+        vScales("f32", 0), w("f32", 0), angles{{"f32", 0}, {"f32", 0}, {"f32", 0}, {"f32", 0}},
+        rowStarts("i32", 0), seqLens("i32", 0), slots("i32", 0), table("i32", 0) {
     int longest = 0;
     for (size_t b = 0; b < runs.size(); ++b) {
       starts.push_back(starts.back() + runs[b]);
@@ -74,13 +81,21 @@ struct Problem {
     w = Buffer::random(c.compute, c.headDim, 8, 1.5);
     v = Buffer::random(c.cache, int64_t(runs.size()) * physicalPages * c.kvHeads * page * c.headDim,
                        9);
+    if (coded(c)) { // any codes, with scales that differ from position to position
+      vScales = Buffer::random("f32", v.size() / c.headDim, 10, 0.01);
+      std::mt19937_64 engine(9);
+      std::uniform_int_distribution<int> code(-127, 127);
+      for (int64_t i = 0; i < v.size(); ++i)
+        v.set(i, code(engine));
+    }
     // What no query sees is NaN: behind the end of a sequence whose last page is its own.
     for (size_t b = 0; b < runs.size(); ++b)
       if (tablePages <= physicalPages)
         for (int p = lengths[b]; p < tablePages * page; ++p)
           for (int h = 0; h < c.kvHeads; ++h)
             for (int d = 0; d < c.headDim; ++d)
-              v.set(valueAt(int(b), p, h, d), NAN);
+              coded(c) ? vScales.set(valueAt(int(b), p, h, 0) / c.headDim, NAN)
+                       : v.set(valueAt(int(b), p, h, d), NAN);
     bool wide = std::string(c.compute) == "f64";
     TablePlan plan{"angles", c.theta, c.rot, c.active, wide ? ScalarType::F64 : ScalarType::F32};
     for (size_t lane = 0; lane < 4; ++lane) {
@@ -96,10 +111,15 @@ struct Problem {
     return ((physical * c.kvHeads + h) * page + p % page) * c.headDim + d;
   }
 
+  Real value(int b, int p, int h, int d) const {
+    int64_t at = valueAt(b, p, h, d);
+    return Real(v.get(at)) * (coded(c) ? Real(vScales.get(at / c.headDim)) : 1);
+  }
+
   std::vector<Real> key(int b, int p, int h) const {
     std::vector<Real> k(c.headDim);
     for (int d = 0; d < c.headDim; ++d)
-      k[d] = Real(v.get(valueAt(b, p, h, d))) * w.get(d);
+      k[d] = value(b, p, h, d) * w.get(d);
     for (int i = 0; i < c.active; ++i) {
       Real angle = p * std::pow(Real(c.theta), -2 * Real(i) / c.rot);
       Real cosine = std::cos(angle), sine = std::sin(angle);
@@ -143,7 +163,7 @@ struct Problem {
       sum += weight = std::exp(weight - highest);
     for (int p = 0; p <= position; ++p)
       for (int d = 0; d < c.headDim; ++d)
-        out[d] += weights[p] / sum * v.get(valueAt(b, p, h, d));
+        out[d] += weights[p] / sum * value(b, p, h, d);
     for (int d = 0; d < c.headDim; ++d)
       want[at + d] = double(out[d]);
   }
@@ -155,9 +175,12 @@ struct Problem {
       longest = std::max<int64_t>(longest, lengths[b]);
       run = std::max<int64_t>(run, runs[b]);
     }
-    module.run("k", {tokens, rows, run, longest, rows},
-               {&q, &v, &w, &angles[0], &angles[1], &angles[2], &angles[3], &rowStarts, &seqLens,
-                &slots, &table, &out},
+    std::vector<Buffer *> arguments = {&q, &v};
+    if (coded(c))
+      arguments.push_back(&vScales);
+    arguments.insert(arguments.end(), {&w, &angles[0], &angles[1], &angles[2], &angles[3],
+                                       &rowStarts, &seqLens, &slots, &table, &out});
+    module.run("k", {tokens, rows, run, longest, rows}, arguments,
                (tokens / queryTile + rows) * c.kvHeads, range);
     return out;
   }
@@ -202,6 +225,12 @@ TEST(KeysOfValuesTest, HeadDimensions) {
 TEST(KeysOfValuesTest, SmallFloats) {
   check({"f32", "f32", 64, 64, 8, 4, 1}, someRuns, someLengths, 40, 3e-6);
   check({"f32", "bf16", 64, 64, 8, 3, 2}, someRuns, someLengths, 40, 3e-6);
+}
+
+TEST(KeysOfValuesTest, Codes) {
+  check({"f32", "i8", 64, 64, 8, 4, 1}, someRuns, someLengths, 40, 3e-6);
+  check({"f32", "i8", 20, 12, 3, 3, 2}, someRuns, someLengths, 40, 3e-6);
+  check({"f32", "i8", 512, 512, 64, 16, 1}, {1, 3}, {530, 20}, 40, 1e-5);
 }
 
 TEST(KeysOfValuesTest, TrueHeads) {
