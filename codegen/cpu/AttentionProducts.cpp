@@ -34,7 +34,7 @@ Value AttentionBlock::visibleTo(Value position) {
 }
 
 std::pair<Value, Value> AttentionBlock::queryOf(Value row) {
-  Value firstHead = b.mul(kvHead, group);
+  Value firstHead = b.add(b.mul(kvHead, group), b.mul(part, blockHeads));
   return {b.add(firstQuery, b.floorDiv(row, blockHeads)), b.add(firstHead, b.mod(row, blockHeads))};
 }
 

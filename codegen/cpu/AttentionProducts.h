@@ -23,10 +23,10 @@ struct AttentionBlock {
   int64_t blockHeads = 0, queryTile = 0;
   int64_t sums = 0; ///< registers that add up side by side: as many as hide an addition's latency
 
-  Value kvHead, sequence, firstQuery, queries; ///< of the block
-  Value rows;                                  ///< queries · blockHeads
-  Value shift;                                 ///< token of the step -> position
-  Value firstPage, endPage;                    ///< that hold a visible key
+  Value part, kvHead, sequence, firstQuery, queries; ///< of the block
+  Value rows;                                        ///< queries · blockHeads
+  Value shift;                                       ///< token of the step -> position
+  Value firstPage, endPage;                          ///< that hold a visible key
   Value tilePage, tileStart; ///< the tile's first page, and its first position
 
   /// Positions that some row sees are [from, to) within the tile.

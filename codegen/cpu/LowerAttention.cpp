@@ -1,6 +1,6 @@
 // kernel.attention -> online softmax over tiles of keys (Milakov and Gimelshein, "Online normalizer
-// calculation for softmax", 2018), one block = one KV head and one tile of
-// queries of one sequence.
+// calculation for softmax", 2018), one block = one KV head, or a part of its query heads, and one
+// tile of queries of one sequence.
 //
 // The rows of a block are its (query, head) pairs. Tile by tile of keys, which begin at multiples
 // of their size, scores of several rows are computed together, as they share the keys; each row
@@ -57,8 +57,10 @@ public:
       computedKeys.emplace(block, blocks.drop_front(6));
 
     Value number = b.values.lookup(op.getBlock());
-    block.kvHead = b.mod(number, block.kvHeads);
-    findTile(b.floorDiv(number, block.kvHeads));
+    auto parts = static_cast<int64_t>(op.getHeadParts().value_or(1));
+    block.part = b.mod(number, parts);
+    block.kvHead = b.mod(b.floorDiv(number, parts), block.kvHeads);
+    findTile(b.floorDiv(number, parts * block.kvHeads));
     b.when(b.less(b.index(0), block.queries), [&] { emitBlock(); });
   }
 

@@ -502,6 +502,12 @@ LogicalResult AttentionOp::verify() {
                          << "] of f32 for each cache of i8 and no others, accumulated in f32 and "
                             "without gpu_tile, got "
                          << getCacheScales().getTypes();
+  // attention_c13
+  if (std::optional<uint64_t> parts = getHeadParts();
+      parts && (static_cast<int64_t>(*parts) < 1 ||
+                heads / kvHeads % static_cast<int64_t>(*parts) != 0 || getGpuTile()))
+    return emitOpError() << "expected head_parts that divide " << heads / kvHeads
+                         << " heads, without gpu_tile, got " << getHeadPartsAttr();
   // attention_c11
   if (splits > 1 && queryTile != 1)
     return emitOpError() << "expected query_tile 1 with splits, got " << queryTile;
@@ -513,7 +519,7 @@ LogicalResult AttentionOp::verify() {
 int64_t AttentionOp::getBlockHeads() {
   int64_t group = cast<MemRefType>(getOut().getType()).getDimSize(1) /
                   cast<MemRefType>(getVCache().getType()).getDimSize(1);
-  return group;
+  return group / static_cast<int64_t>(getHeadParts().value_or(1));
 }
 
 SmallVector<MemRefType> AttentionOp::getScratchBlocks() {

@@ -470,7 +470,9 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     Block j handles KV head `j mod kvHeads` and query tile `j floordiv kvHeads`: with
     `query_tile` = q, tile i of the step is the i-th of the tiles obtained by cutting each sequence's
     new tokens into pieces of q (the last one shorter); `T floordiv q + B` tiles bound their number,
-    surplus blocks do nothing. All `heads / kvHeads` query heads of the KV head are computed together.
+    surplus blocks do nothing. All `heads / kvHeads` query heads of the KV head are computed together;
+    with `head_parts` = p on the host a p-th of them, block j the part `j mod p` of KV head
+    `j floordiv p mod kvHeads` and tile `j floordiv (p · kvHeads)`.
 
     The query at position p sees keys l with `p - window < l <= p` (window 0: l <= p). Only pages
     that hold a visible key are read; positions that are not visible are never used, whatever their
@@ -494,7 +496,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
     cos_hi, sin_hi, cos_lo, sin_lo `[512, active]` of the angle tables; the pairs (i, i + rot/2) with
     i < active are rotated by the key's position.
 
-    Scratch on the host, with N = `query_tile` · heads / kvHeads rows and n = 4 · page keys
+    Scratch on the host, with N = `query_tile` · heads / kvHeads / `head_parts` rows and n = 4 · page keys
     (512, if that is less): scores `[N, n]`, outputs `[N, D]`, maxima, sums and corrections `[N]`, all of the
     type `accumulate`, and columns of values `[n, 48]` as they are stored. With `keys_of_values` also turned queries `[N, D]` and rotated lanes of keys
     `[n, 2 active]`.
@@ -518,6 +520,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
       `query_tile` is 1
     - (`attention_c12`) with caches of i8, and only then, there are `cache_scales`, one a cache,
       [pages, kvHeads, page] of f32; `accumulate` is f32 and there is no `gpu_tile`
+    - (`attention_c13`) `head_parts` is positive, divides heads / kvHeads, and goes without `gpu_tile`
 
     ```mlir
     kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
@@ -535,6 +538,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
                        Optional<AnyMemRef>:$partials, Optional<MemRefOf<[I32]>>:$tickets,
                        OptionalAttr<I64Attr>:$rot, I64Attr:$query_tile, F64Attr:$scale,
                        I64Attr:$window, Kernel_PagingAttr:$paging, TypeAttr:$accumulate,
+                       OptionalAttr<I64Attr>:$head_parts,
                        OptionalAttr<Kernel_FlashAttr>:$gpu_tile);
   let assemblyFormat = [{
     `block` $block `q` `(` $q `:` type($q) `)` (`k` `(` $k_cache^ `:` type($k_cache) `)`)?

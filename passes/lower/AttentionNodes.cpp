@@ -25,11 +25,23 @@ llvm::SmallPtrSet<Operation *, 8> GroupLowering::queryNodes(ir::GqaOp gqa) {
   return nodes;
 }
 
+/// Blocks that share the query heads of a KV head in the host's decode. Where KV heads are few, a
+/// sequence has too few blocks for two cores otherwise. The making of new rows, and of keys from
+/// values, is what each does for itself: 8 query heads are worth it.
+static int64_t attentionParts(const VariantPlan &plan, int64_t heads, int64_t kvHeads) {
+  constexpr int64_t ofBlock = 8, fewKvHeads = 2;
+  int64_t group = heads / kvHeads;
+  bool cut = plan.family == Family::Host && plan.fuseAttention && kvHeads <= fewKvHeads &&
+             group > ofBlock && group % ofBlock == 0;
+  return cut ? group / ofBlock : 1;
+}
+
 LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   Location loc = gqa.getLoc();
   auto type = cast<RankedTensorType>(gqa.getQ().getType());
   kvHeads = gqa.getKvHeads();
   groupHeads = type.getDimSize(1) / kvHeads;
+  headParts = attentionParts(plan, type.getDimSize(1), kvHeads);
   blocks = Blocks::Head;
   block = assembler.enterGrid(loc);
   llvm::SmallPtrSet<Operation *, 8> makeQueries;
@@ -94,7 +106,8 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
       partials, tickets, keyRot, b.getI64IntegerAttr(queryTile), gqa.getScaleAttr(),
       b.getI64IntegerAttr(gqa.getWindow().value_or(0)),
       kernel::PagingAttr::get(b.getContext(), cache.getPage(), cache.getRingPages().value_or(0)),
-      TypeAttr::get(numerics.getAccumulate()), kernel::FlashAttr());
+      TypeAttr::get(numerics.getAccumulate()),
+      headParts > 1 ? b.getI64IntegerAttr(headParts) : IntegerAttr(), kernel::FlashAttr());
   if (!onHost() && failed(setAttentionTile(op, splits)))
     return gqa.emitOpError() << "needs more than " << kSharedLimit
                              << " bytes of shared memory for 16 keys";
@@ -104,7 +117,7 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
   if (plan.fuseAttention) // every row has one new token
     tiles = sizeOf(expressions, kernel::Extent::B);
   launch(assembler.finish(memory.module, nodeNames({gqa}),
-                          AffineMap::get(0, 5, tiles * kvHeads * splits),
+                          AffineMap::get(0, 5, tiles * kvHeads * splits * headParts),
                           onHost() ? 0 : attentionThreads(op)));
   return success();
 }

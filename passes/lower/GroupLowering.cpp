@@ -197,8 +197,13 @@ RowDomain GroupLowering::domain(Value tensor) {
   AffineExpr j = b.getAffineDimExpr(0);
   if (blocks == Blocks::Row)
     return {block, AffineMap::get(1, 5, {j, j + 1, zero, all}, context), extent};
-  int64_t each = heads == kvHeads && !ofQueries ? 1 : groupHeads;
-  AffineExpr row = j.floorDiv(kvHeads * splits), head = (j % kvHeads) * each;
+  // There are parts on the host and splits elsewhere. Every part makes the new keys and values and
+  // appends them: all store the same bytes, and each reads them behind its own store, so that what
+  // it reads depends on no other block.
+  bool ofKeys = heads == kvHeads && !ofQueries;
+  int64_t each = ofKeys ? 1 : groupHeads / headParts;
+  AffineExpr row = j.floorDiv(kvHeads * headParts * splits);
+  AffineExpr head = ofKeys ? j.floorDiv(headParts) % kvHeads : (j % (kvHeads * headParts)) * each;
   AffineExpr split = j.floorDiv(kvHeads) % splits, count = b.getAffineConstantExpr(1);
   if (ofQueries) // a copy a split
     head = split * heads + head;

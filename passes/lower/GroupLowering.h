@@ -120,6 +120,7 @@ private:
   mlir::Value block;
   int64_t kvHeads = 1, groupHeads = 1; ///< Blocks::Head: KV heads, query heads of one
   int64_t splits = 1;                  ///< Blocks::Head: blocks of a KV head
+  int64_t headParts = 1;               ///< Blocks::Head: blocks that share its query heads
   bool ofQueries = false; ///< the node at hand makes queries, of which every split has a copy
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, kernel::Extent> extents;

@@ -521,3 +521,19 @@ kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k
   }
   kernel.return
 }
+
+// -----
+
+// attention_c13
+kernel.func @k(%q: memref<?x4x16xf32> {kernel.access = #kernel.access<read>}, %k: memref<?x2x16x8xbf16> {kernel.access = #kernel.access<read>},
+               %v: memref<?x2x8x16xbf16> {kernel.access = #kernel.access<read>}, %o: memref<?x4x16xf32> {kernel.access = #kernel.access<write>},
+               %i: memref<?xi32> {kernel.access = #kernel.access<read>}, %page_table: memref<?x4xi32> {kernel.access = #kernel.access<read>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  kernel.grid %j {
+    // expected-error @+1 {{expected head_parts that divide 2 heads, without gpu_tile, got 3 : i64}}
+    kernel.attention block %j q(%q : memref<?x4x16xf32>) k(%k : memref<?x2x16x8xbf16>)
+      v(%v : memref<?x2x8x16xbf16>) out(%o : memref<?x4x16xf32>)
+      batch(%i, %i, %i, %page_table : memref<?xi32>, memref<?xi32>, memref<?xi32>, memref<?x4xi32>)
+      query_tile 1 window 16 scale 1.0 paging <page = 8, ring = 2> accumulate f32 {head_parts = 3 : i64}
+  }
+  kernel.return
+}

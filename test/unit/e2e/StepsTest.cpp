@@ -1,6 +1,6 @@
 // How a prompt is cut into steps, what else runs beside it, and what dead memory holds: none of it
 // may show in the results.
-#include "CompiledModel.h"
+#include "SyntheticModel.h"
 
 #include <map>
 
@@ -177,5 +177,59 @@ INSTANTIATE_TEST_SUITE_P(Models, CompiledSteps,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+/// 16 query heads of one KV head are two blocks' work in decode. Both append what both read: alone
+/// and among other rows a token gets the bits that it gets in a prefill, where one block has all.
+TEST(SharedHeads, BlocksOfAKvHeadGiveThePrefillsBits) {
+  SyntheticModel model("sff", 1, {{"num_attention_heads", 16}});
+  Ids ids = someIds(60);
+  Ids prompt(ids.begin(), ids.begin() + 50), rest(ids.begin() + 50, ids.end());
+  Tensor want = model.expected(ids);
+  struct Types {
+    ScalarType type, kvType;
+    double bound;
+  };
+  for (auto [type, kvType, bound] : {Types{ScalarType::F64, ScalarType::F64, 1e-12},
+                                     {ScalarType::BF16, ScalarType::BF16, 0.1},
+                                     {ScalarType::F32, ScalarType::I8, 0.1}})
+    for (bool sharing : {true, false}) {
+      SCOPED_TRACE(testing::Message() << name(kvType) << (sharing ? " shared" : " stored"));
+      CompiledModel compiled = model.compile(
+          {.dtype = type, .kvType = kvType, .maxBatch = 3, .maxChunk = 64, .kvSharing = sharing},
+          {.poison = true});
+      const Program &program = compiled.model->program();
+      int64_t cut = 0;
+      for (const Launch &launch : program.variants.front().launches)
+        cut += launch.nodes.back().ends_with("attn.core") &&
+               program.kernels[size_t(launch.kernel)].grid.evaluate({3, 3, 1, 60, 3}) == 3 * 2;
+      EXPECT_EQ(cut, 3) << "each layer's attention has two blocks a sequence";
+
+      auto whole = compiled.sequence();
+      Tensor expected = compiled.prefill(*whole, ids);
+      EXPECT_LE(distance(expected, want), bound);
+      std::vector<std::pair<Tensor, Tensor>> caches; // before a step poisons what left the window
+      for (size_t cache = 0; cache < 3; ++cache)
+        caches.push_back(compiled.cached(*whole, cache));
+      auto sequence = compiled.sequence(), beside = compiled.sequence();
+      compiled.prefill(*sequence, prompt);
+      compiled.prefill(*beside, Ids(ids.begin(), ids.begin() + 20));
+      for (size_t i = 0; i < rest.size(); ++i) {
+        Ids one = {rest[i]}, other = {ids[20 + i]};
+        StepRow rows[] = {{beside.get(), other, LogitsWanted::Last},
+                          {sequence.get(), one, LogitsWanted::Last}};
+        auto result = compiled.context->step(std::span(rows).subspan(i % 2)); // alone, and not
+        ASSERT_TRUE(result) << result.error().message;
+        Tensor got({1, SyntheticModel::vocab});
+        compiled.context->output("logits")->copyRow(result->logitRows - 1, got.row(0));
+        EXPECT_TRUE(got.data == rowRange(expected, 50 + int64_t(i), 51 + int64_t(i)).data)
+            << "token " << 50 + i;
+      }
+      for (size_t cache = 0; cache < 3; ++cache) {
+        auto [k, v] = compiled.cached(*sequence, cache);
+        EXPECT_TRUE(k.data == caches[cache].first.data && v.data == caches[cache].second.data)
+            << "caches of layer " << cache;
+      }
+    }
+}
 
 } // namespace

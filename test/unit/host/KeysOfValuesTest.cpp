@@ -15,6 +15,7 @@ struct Case {
   const char *compute, *cache;
   int headDim, rot, active, group, kvHeads;
   double theta = 1e6;
+  int parts = 1; ///< that the query heads of a KV head are cut into
 };
 
 constexpr int page = 16;
@@ -40,13 +41,14 @@ std::string kernelText(const Case &c, int queryTile, int tablePages) {
          "%slots: " + list + read + "%pt: " + table + read + "%out: " + q +
          " {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R]"
          " -> ((T floordiv " +
-         std::to_string(queryTile) + " + B) * " + std::to_string(c.kvHeads) +
+         std::to_string(queryTile) + " + B) * " + std::to_string(c.kvHeads * c.parts) +
          ")> {\n kernel.grid %j {\n kernel.attention block %j q(%q : " + q +
          ") keys_of_values(%w, %ch, %sh, %cl, %sl : " + w + ", " + angles + ", " + angles + ", " +
          angles + ", " + angles + ") rot " + std::to_string(c.rot) + " v(%v : " + v + ")" + scales +
          " out(%out : " + q + ") batch(%rs, %len, %slots, %pt : " + list + ", " + list + ", " +
          list + ", " + table + ") query_tile " + std::to_string(queryTile) +
          " window 0 scale 0.25 paging <page = 16, ring = 0> accumulate " + c.compute +
+         (c.parts > 1 ? " {head_parts = " + std::to_string(c.parts) + " : i64}" : "") +
          "\n }\n kernel.return\n}\n";
 }
 
@@ -181,7 +183,7 @@ struct Problem {
     arguments.insert(arguments.end(), {&w, &angles[0], &angles[1], &angles[2], &angles[3],
                                        &rowStarts, &seqLens, &slots, &table, &out});
     module.run("k", {tokens, rows, run, longest, rows}, arguments,
-               (tokens / queryTile + rows) * c.kvHeads, range);
+               (tokens / queryTile + rows) * c.kvHeads * c.parts, range);
     return out;
   }
 };
@@ -237,6 +239,25 @@ TEST(KeysOfValuesTest, TrueHeads) {
   // The 12B's: 16 query heads on one KV head of 512, 64 active pairs.
   check({"f64", "f64", 512, 512, 64, 16, 1}, {1, 3}, {530, 20}, 40, 1e-13);
   check({"f32", "bf16", 512, 512, 64, 16, 1}, {1, 3}, {530, 20}, 40, 1e-5);
+}
+
+/// Blocks that share the query heads of a KV head give the bits of one that has them all.
+TEST(KeysOfValuesTest, PartsOfTheHeads) {
+  Case whole{"f32", "bf16", 64, 64, 16, 16, 2};
+  check(whole, someRuns, someLengths, 40, 3e-6);
+  std::map<std::string, std::vector<Buffer>> outputs; // by variant
+  for (int parts : {1, 2, 4}) {
+    Case c = whole;
+    c.parts = parts;
+    Problem problem(c, someRuns, someLengths, 40);
+    for (int queryTile : {1, 4})
+      forEachIsa(kernelText(c, queryTile, problem.tablePages), [&](HostModule &module) {
+        outputs[module.isa()].push_back(problem.run(module, queryTile, 3));
+      });
+  }
+  for (auto &[isa, list] : outputs)
+    for (const Buffer &output : list)
+      EXPECT_TRUE(output == list.front()) << isa;
 }
 
 TEST(KeysOfValuesTest, LongContexts) {
