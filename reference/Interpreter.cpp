@@ -35,7 +35,8 @@ public:
     for (OpOperand &operand : op.getOpOperands()) {
       std::optional<NodeValue> other;
       if (interpreter.inputOverride)
-        other = interpreter.inputOverride(&op, operand.getOperandNumber());
+        other =
+            interpreter.inputOverride(&op, operand.getOperandNumber(), values.at(operand.get()));
       if (other)
         replaced.push_back(*std::move(other));
       operands.push_back(other ? &replaced.back() : &values.at(operand.get()));

@@ -24,9 +24,10 @@ struct StepResult {
 /// of ops inside).
 using Observer = std::function<void(mlir::Operation *, unsigned result, const Tensor &)>;
 
-/// Asked before each op for each operand: a value to take instead, so that a node can be fed with
-/// the output of another implementation.
-using InputOverride = std::function<std::optional<NodeValue>(mlir::Operation *, unsigned operand)>;
+/// Asked before each op for each operand, whose value is `own`: a value to take instead, so that a
+/// node can be fed with the output of another implementation.
+using InputOverride = std::function<std::optional<NodeValue>(mlir::Operation *, unsigned operand,
+                                                             const NodeValue &own)>;
 
 class Interpreter {
 public:

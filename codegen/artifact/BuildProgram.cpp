@@ -1,5 +1,6 @@
 #include "codegen/artifact/BuildProgram.h"
 
+#include "codegen/artifact/ElementType.h"
 #include "dialect/kernel/Kernel.h"
 #include "dialect/program/Layout.h"
 
@@ -11,22 +12,9 @@ using namespace mlir;
 namespace gemma::codegen {
 
 static ScalarType scalarType(Type type) {
-  if (type.isF64())
-    return ScalarType::F64;
-  if (type.isF32())
-    return ScalarType::F32;
-  if (type.isBF16())
-    return ScalarType::BF16;
-  if (type.isF16())
-    return ScalarType::F16;
-  if (type.isInteger(16))
-    return ScalarType::I16;
-  if (type.isInteger(8))
-    return ScalarType::I8;
-  if (type.isInteger(4))
-    return ScalarType::I4;
-  assert(type.isInteger(32) && "an element type that the runtime does not know");
-  return ScalarType::I32;
+  std::optional<ScalarType> found = scalarTypeOf(type);
+  assert(found && "an element type that the runtime does not know");
+  return found.value_or(ScalarType::I32);
 }
 
 static void appendTerms(AffineExpr expr, SizeExpr &out) {

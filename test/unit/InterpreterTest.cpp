@@ -151,7 +151,7 @@ TEST_P(InterpreterModels, NodesErrorsAccumulate) {
 TEST_P(InterpreterModels, NodesFedWithTheReference) {
   Ids tokens = prompt(innerLength);
   interpreter->overrideInputs(
-      [&](mlir::Operation *op, unsigned operand) -> std::optional<NodeValue> {
+      [&](mlir::Operation *op, unsigned operand, const NodeValue &) -> std::optional<NodeValue> {
         mlir::Operation *producer = op->getOperand(operand).getDefiningOp();
         // Rows are selected in order, all of them: what goes in is what comes out.
         if (auto select = llvm::dyn_cast_or_null<ir::SelectRowsOp>(producer))

@@ -30,7 +30,7 @@ inline double distance(const Tensor &got, const Tensor &expected) {
     return INFINITY;
   double largest = 0, worst = 0;
   for (size_t i = 0; i < got.data.size(); ++i) {
-    if (!std::isfinite(got.data[i]))
+    if (!std::isfinite(got.data[i]) || !std::isfinite(expected.data[i]))
       return INFINITY;
     largest = std::max(largest, std::fabs(expected.data[i]));
     worst = std::max(worst, std::fabs(got.data[i] - expected.data[i]));

@@ -45,6 +45,7 @@ TEST(PromptPlanTest, StepsAndLogitRows) {
 TEST(BoundsTest, PublishedOnesInF64) {
   EXPECT_EQ(nodeBound(ScalarType::F64, 384), 3e-15);
   EXPECT_EQ(wholeBound(ScalarType::F64, 12, 512), 5e-14);
+  EXPECT_GT(wholeBound(ScalarType::I8, 12, 512), wholeBound(ScalarType::BF16, 12, 512));
   EXPECT_GT(nodeBound(ScalarType::F32, 2048), 1.9 * nodeBound(ScalarType::F32, 512));
 }
 
@@ -70,6 +71,16 @@ struct VerificationTest : testing::Test {
   Artifact artifact;
 
   void start(bool fusion) {
+    compiler::CompileOptions compileOptions;
+    compileOptions.dtype = options.dtype;
+    // Compiled once for all tests.
+    static std::optional<Artifact> compiled[2];
+    startWith(compileOptions, fusion, compiled[fusion]);
+  }
+
+  void startWith(compiler::CompileOptions compileOptions, bool fusion,
+                 std::optional<Artifact> &compiled) {
+    options.dtype = *compileOptions.dtype;
     Expected<ModelSource> source = findModel("google/gemma-4-12B");
     ASSERT_TRUE(source) << source.error().message;
     Expected<ModelConfig> reduced = reducedConfig(source->config);
@@ -79,20 +90,23 @@ struct VerificationTest : testing::Test {
     auto made = Verification::make(config, options);
     ASSERT_TRUE(made) << made.error().message;
     verification = *std::move(made);
-    // Compiled once for all tests.
-    static std::optional<Artifact> compiled[2];
-    if (!compiled[fusion]) {
-      compiler::CompileOptions compileOptions;
-      compileOptions.dtype = ScalarType::F64;
+    if (!compiled) {
       compileOptions.maxContext = 64;
       compileOptions.maxChunk = 23;
       compileOptions.fusion = fusion;
       compileOptions.isas = {"baseline"};
       auto result = compiler::compileModel(config, compileOptions);
       ASSERT_TRUE(result) << result.error().message;
-      compiled[fusion] = *std::move(result);
+      compiled = *std::move(result);
     }
-    artifact = *compiled[fusion];
+    artifact = *compiled;
+  }
+
+  /// One of bf16 that is compiled for this test alone.
+  void startOnce(compiler::CompileOptions compileOptions, bool fusion) {
+    compileOptions.dtype = ScalarType::BF16;
+    std::optional<Artifact> compiled;
+    startWith(compileOptions, fusion, compiled);
   }
 
   void run() {
@@ -151,6 +165,90 @@ TEST_F(VerificationTest, ANodeWithoutALaunchFails) {
       launch.nodes = {"layers[0].mlp.other"};
   run();
   EXPECT_EQ(failing(), (std::vector<std::string>{"layers[*].mlp.act"}));
+}
+
+struct QuantisedCase {
+  ScalarType weights, table, codes;
+};
+
+struct QuantisedVerification : VerificationTest, testing::WithParamInterface<QuantisedCase> {};
+
+/// Every node is as near as one of floats: the embedding's rows and the sums are those of the
+/// stored codes, exactly, but for the roundings of f32.
+TEST_P(QuantisedVerification, NodesHoldAndSoDoWholeModels) {
+  auto [weights, table, codes] = GetParam();
+  for (bool fusion : {false, true}) {
+    startOnce({.weightType = weights, .embeddingType = table, .codeType = codes}, fusion);
+    run();
+    EXPECT_EQ(failing(), std::vector<std::string>());
+    EXPECT_EQ(verification->rows().size(), fusion ? 2U : 26U);
+    for (const VerifyRow &row : verification->rows())
+      RecordProperty(row.key + " " + row.what, std::to_string(row.worst));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, QuantisedVerification,
+    testing::Values(QuantisedCase{ScalarType::I8, ScalarType::I8, ScalarType::I8},
+                    QuantisedCase{ScalarType::I4, ScalarType::I8, ScalarType::I8},
+                    QuantisedCase{ScalarType::I4, ScalarType::I4, ScalarType::I16}),
+    [](const auto &info) {
+      return "Weights" + std::string(name(info.param.weights)) + "Table" +
+             std::string(name(info.param.table)) + "By" + std::string(name(info.param.codes));
+    });
+
+struct CachesVerification : VerificationTest, testing::WithParamInterface<ScalarType> {};
+
+/// The reference rounds keys and values as the caches do, codes of int8 too: nodes are as near as
+/// with any other.
+TEST_P(CachesVerification, NodesHoldAndSoDoWholeModels) {
+  for (bool fusion : {false, true}) {
+    startOnce({.kvType = GetParam()}, fusion);
+    Expected<compiler::CompileOptions> types = typeOptions(artifact.program);
+    ASSERT_TRUE(types) << types.error().message;
+    EXPECT_EQ(types->dtype, ScalarType::BF16);
+    EXPECT_EQ(types->kvType, GetParam());
+    run();
+    EXPECT_EQ(failing(), std::vector<std::string>());
+    EXPECT_EQ(verification->rows().size(), fusion ? 2U : 26U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CachesVerification,
+                         testing::Values(ScalarType::F32, ScalarType::I8),
+                         [](const auto &info) { return std::string(name(info.param)); });
+
+TEST_F(VerificationTest, CachesOfAnotherTypeFailAttention) {
+  startOnce({.kvType = ScalarType::I8}, false);
+  artifact.program.cacheType = ScalarType::BF16;
+  run();
+  EXPECT_EQ(std::ranges::count(failing(), "layers[*].attn.core"), 1);
+}
+
+TEST_F(VerificationTest, CodesOfAnotherTypeFailTheProjections) {
+  startOnce({.weightType = ScalarType::I8}, false);
+  std::string &numerics = artifact.program.numerics;
+  size_t at = numerics.find("codes = i8");
+  ASSERT_NE(at, std::string::npos) << numerics;
+  numerics.replace(at, 10, "codes = i16");
+  run();
+  std::vector<std::string> wrong = failing();
+  for (const char *key : {"layers[*].attn.qkv_proj", "layers[*].mlp.gate_up", "layers[*].mlp.down",
+                          "layers[*].attn.o_proj", "lm_head"})
+    EXPECT_EQ(std::ranges::count(wrong, key), 1) << key;
+  EXPECT_EQ(std::ranges::count(wrong, "embed"), 0);
+}
+
+TEST_F(VerificationTest, WeightsOfOtherTensorsAreNotTakenForTheirs) {
+  startOnce({.weightType = ScalarType::I4}, true);
+  for (WeightRecipe &recipe : artifact.program.weights)
+    if (recipe.name == "l1.gate_up")
+      std::swap(recipe.sources[0], recipe.sources[1]);
+  ASSERT_TRUE(verification->draw(3));
+  Status ran = verification->run(artifact, makePrompt(3, 4, config.vocab, 4, true));
+  ASSERT_FALSE(ran);
+  EXPECT_NE(ran.error().message.find("weight l1.gate_up, row 0"), std::string::npos)
+      << ran.error().message;
 }
 
 TEST_F(VerificationTest, UnknownNodesNameNearOnes) {

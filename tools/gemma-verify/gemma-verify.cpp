@@ -2,6 +2,7 @@
 #include "import/Import.h"
 #include "runtime/engine/Artifact.h"
 #include "tools/driver/Cli.h"
+#include "tools/driver/TypeFlags.h"
 #include "tools/verify/ModelCase.h"
 #include "tools/verify/ModelSource.h"
 #include "tools/verify/NodeCase.h"
@@ -25,6 +26,7 @@ struct Options {
   std::string model;
   std::string node;
   std::string dtype = "f64";
+  std::string weightType, kvType;
   std::string device = "host";
   uint64_t seed = 1;
   std::function<bool()> dtypeGiven;
@@ -76,8 +78,18 @@ Status runVerify(const Options &options) {
     verifyOptions.progress = [](const std::string &what) { std::cerr << what << "\n"; };
 
   bool artifact = looksLikeArtifact(options.model);
-  if (artifact && options.dtypeGiven())
-    return usage("--dtype: an artifact has its own");
+  for (auto [flag, given] : {std::pair("--dtype", options.dtypeGiven()),
+                             {"--weight-type", !options.weightType.empty()},
+                             {"--kv-type", !options.kvType.empty()}})
+    if (artifact && given)
+      return usage(std::string(flag) + ": an artifact has its own");
+  if (!options.weightType.empty()) {
+    if (*dtype == ScalarType::F64)
+      return usage("--weight-type: expected --dtype f32 or bf16 with it, got f64");
+    verifyOptions.weightType = driver::typeOfFlag(options.weightType);
+  }
+  if (!options.kvType.empty())
+    verifyOptions.kvType = driver::typeOfFlag(options.kvType);
   verify::ModelSource source;
   if (!artifact) {
     Expected<verify::ModelSource> found = verify::findModel(options.model);
@@ -145,6 +157,12 @@ std::function<Status()> declare(CLI::App &app) {
   auto *dtype =
       app.add_option("--dtype", options->dtype, "f64, f32 or bf16; an artifact has its own")
           ->capture_default_str();
+  app.add_option("--weight-type", options->weightType,
+                 "int8 or int4: how matrices are stored (default: as the dtype)")
+      ->check(CLI::IsMember({"int8", "int4"}));
+  app.add_option("--kv-type", options->kvType,
+                 "f32, bf16 or int8: how caches store keys and values (default: as the dtype)")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   options->dtypeGiven = [dtype] { return dtype->count() > 0; };
   app.add_option("--device", options->device, "where to run")->capture_default_str();
   app.add_option("--seed", options->seed, "of the first weights; the second ones have the next")

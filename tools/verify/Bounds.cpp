@@ -12,28 +12,30 @@ double nodeBound(ScalarType dtype, int64_t terms) {
   return (dtype == ScalarType::F64 ? 3e-15 : 27 * 0x1p-24) * growth(terms);
 }
 
-double wholeBound(ScalarType dtype, int64_t layers, int64_t terms) {
-  switch (dtype) {
+double wholeBound(ScalarType caches, int64_t layers, int64_t terms) {
+  switch (caches) {
   case ScalarType::F64:
     return 5e-14 * growth(terms);
   case ScalarType::F32:
     return 450 * 0x1p-24 * growth(terms);
+  case ScalarType::I8:
+    return 12 / 254.0 * std::sqrt(double(layers));
   default:
     return 12 * 0x1p-9 * std::sqrt(double(layers));
   }
 }
 
-std::string describeBounds(ScalarType dtype) {
-  switch (dtype) {
-  case ScalarType::F64:
-    return "nodes 27 u, whole 450 u, u = 2^-53; sqrt(K / 512) times that for sums of K > 512";
-  case ScalarType::F32:
-    return "nodes 27 u, whole 450 u, u = 2^-24; sqrt(K / 512) times that for sums of K > 512";
-  default:
-    return "nodes 27 u, u = 2^-24 of f32 activations, sqrt(K / 512) times that for sums of K > "
-           "512; whole 12 * 2^-9 * sqrt(layers), 2^-9 of bf16 "
-           "keys and values";
-  }
+double codesBound(double most, int64_t layers) { return 6 / most * std::sqrt(double(layers)); }
+
+std::string describeBounds(ScalarType dtype, ScalarType caches) {
+  std::string unit = dtype == ScalarType::F64 ? "u = 2^-53" : "u = 2^-24";
+  std::string sums = "sqrt(K / 512) times that for sums of K > 512";
+  if (caches == ScalarType::F64 || caches == ScalarType::F32)
+    return "nodes 27 u, whole 450 u, " + unit + "; " + sums;
+  return "nodes 27 u, " + unit + " of f32 activations, " + sums + "; whole 12 * " +
+         (caches == ScalarType::I8 ? "1/254 * sqrt(layers), 1/254 of int8"
+                                   : "2^-9 * sqrt(layers), 2^-9 of bf16") +
+         " keys and values";
 }
 
 } // namespace gemma::verify

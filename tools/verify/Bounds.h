@@ -16,11 +16,18 @@ double nodeBound(ScalarType dtype, int64_t terms);
 
 /// Of logits and caches after all layers: 450 u (5e-14 in f64, 2.7e-5 in f32): the errors of some
 /// 15 nodes a layer, amplified a little by norms and attention; `terms` as above, the longest sum.
-/// bf16 caches round keys and values by 2^-9; each layer adds that much, independently of the
-/// others: 12 · 2^-9 · sqrt(layers).
-double wholeBound(ScalarType dtype, int64_t layers, int64_t terms);
+/// Caches of another type than activations round keys and values by 2^-9 (bf16), or by 1/254 of a
+/// head's largest (i8); each layer adds that much, independently of the others: 12 · 2^-9 ·
+/// sqrt(layers), 12 / 254 · sqrt(layers).
+double wholeBound(ScalarType caches, int64_t layers, int64_t terms);
+
+/// What rounding activations to codes up to `most` (127, 32767) adds to wholeBound(): once two runs
+/// differ at all, their roundings are independent, some 2.5 / (most · sqrt(6)) of an input's rms
+/// for each of a layer's four contractions; three times that for the largest element: 6 / most ·
+/// sqrt(layers).
+double codesBound(double most, int64_t layers);
 
 /// The derivation in a line, for reports.
-std::string describeBounds(ScalarType dtype);
+std::string describeBounds(ScalarType dtype, ScalarType caches);
 
 } // namespace gemma::verify

@@ -118,6 +118,7 @@ KeyValues CompiledRun::cached(size_t cache, int64_t first) const {
     if (keys && !plan.keys)
       continue;
     std::span<const std::byte> bytes = context->cacheLane(cache, lane);
+    std::span<const std::byte> scales = context->cacheLane(cache, std::string(lane) + "_scales");
     Tensor tensor({length() - first, plan.heads, plan.dim});
     double *out = tensor.data.data();
     for (int64_t p = first; p < length(); ++p) {
@@ -127,7 +128,12 @@ KeyValues CompiledRun::cached(size_t cache, int64_t first) const {
           int64_t head = page * plan.heads + h;
           int64_t at = keys ? (head * plan.dim + d) * plan.page + slot
                             : (head * plan.page + slot) * plan.dim + d;
-          widen(plan.elem, bytes.subspan(size_t(at) * width, width), 0, std::span(out++, 1));
+          widen(plan.elem, bytes.subspan(size_t(at) * width, width), 0, std::span(out, 1));
+          if (double scale = 1; !scales.empty()) {
+            widen(ScalarType::F32, scales, size_t(head * plan.page + slot), std::span(&scale, 1));
+            *out *= scale;
+          }
+          ++out;
         }
     }
     (keys ? result.k : result.v) = std::move(tensor);

@@ -2,7 +2,6 @@
 
 #include "dialect/gemma/Gemma.h"
 #include "import/Import.h"
-#include "runtime/support/BFloat16.h"
 #include "tools/verify/Bounds.h"
 
 #include <algorithm>
@@ -54,7 +53,7 @@ void Distance::add(const Tensor &got, const Tensor &expected) {
     return;
   }
   for (size_t i = 0; i < got.data.size(); ++i) {
-    broken |= !std::isfinite(got.data[i]);
+    broken |= !std::isfinite(got.data[i]) || !std::isfinite(expected.data[i]);
     largest = std::max(largest, std::fabs(expected.data[i]));
     worst = std::max(worst, std::fabs(got.data[i] - expected.data[i]));
   }
@@ -147,9 +146,30 @@ Status Verification::draw(uint64_t newSeed) {
   if (!made)
     return made.status();
   weights.emplace(*std::move(made));
-  weightSource.emplace(*weights);
+  return {};
+}
+
+Status Verification::readWeights(const Program &program) {
+  if (interpreter)
+    return {};
+  Expected<compiler::CompileOptions> types = typeOptions(program);
+  if (!types)
+    return types.status();
+  codes = types->codeType.value_or(ScalarType::I8);
+  weightSource = std::make_unique<StoredWeights>(*weights, program);
   interpreter.emplace(*module, *weightSource);
   return {};
+}
+
+std::optional<ScalarType> Verification::codesOf(const Program &program, Operation *op) const {
+  StringRef weight;
+  if (auto linear = dyn_cast<ir::LinearOp>(op))
+    weight = linear.getWeight();
+  else if (auto head = dyn_cast<ir::LmHeadOp>(op))
+    weight = head.getWeight();
+  if (weight.empty() || !StoredWeights::isQuantised(program, weight))
+    return std::nullopt;
+  return codes;
 }
 
 VerifyRow *Verification::rowOf(const std::string &key) {
@@ -197,19 +217,29 @@ std::vector<VerifyRow> Verification::rows() const {
 // Comparing
 //===----------------------------------------------------------------------===//
 
-Expected<Tensor> Verification::expectedLogits(const PromptPlan &prompt) {
+Expected<Tensor> Verification::expectedLogits(const Program &program, const PromptPlan &prompt) {
   interpreter->drop(kOwn);
   interpreter->observe(nullptr);
-  interpreter->overrideInputs(nullptr);
+  interpreter->overrideInputs(
+      [&](Operation *op, unsigned, const NodeValue &own) -> std::optional<NodeValue> {
+        std::optional<ScalarType> rounded = codesOf(program, op);
+        if (!rounded)
+          return std::nullopt;
+        Tensor copy = std::get<Tensor>(own);
+        roundToCodes(copy, *rounded);
+        return copy;
+      });
   auto result = interpreter->step(Batch::single(int64_t(prompt.tokens.size()), 0, kOwn),
                                   prompt.tokens, prompt.logitRows());
+  interpreter->overrideInputs(nullptr);
   if (!result)
     return result.status();
   return result->logits();
 }
 
 Status Verification::compareNodes(const Batch &batch, const PromptPlan &prompt, int64_t first,
-                                  int64_t count, const NodeOutputs &outputs, ScalarType cacheType) {
+                                  int64_t count, const NodeOutputs &outputs,
+                                  const Program &program) {
   auto computed = [&](Operation *op) -> const Tensor * {
     auto name = names.find(op);
     if (name == names.end())
@@ -217,17 +247,20 @@ Status Verification::compareNodes(const Batch &batch, const PromptPlan &prompt, 
     auto found = outputs.find(name->second);
     return found == outputs.end() ? nullptr : &found->second;
   };
-  interpreter->overrideInputs([&](Operation *op, unsigned operand) -> std::optional<NodeValue> {
-    Operation *producer = op->getOperand(operand).getDefiningOp();
-    const Tensor *value = producer ? computed(producer) : nullptr;
-    if (!value)
-      return std::nullopt;
-    Tensor copy = *value;
-    if (isa<ir::CacheAppendOp>(op) && cacheType == ScalarType::BF16)
-      for (double &x : copy.data)
-        x = bf16ToF32(f32ToBf16(float(x)));
-    return copy;
-  });
+  interpreter->overrideInputs(
+      [&](Operation *op, unsigned operand, const NodeValue &own) -> std::optional<NodeValue> {
+        Operation *producer = op->getOperand(operand).getDefiningOp();
+        const Tensor *value = producer ? computed(producer) : nullptr;
+        std::optional<ScalarType> rounded = codesOf(program, op);
+        if (!value && !rounded)
+          return std::nullopt;
+        Tensor copy = value ? *value : std::get<Tensor>(own);
+        if (isa<ir::CacheAppendOp>(op))
+          roundToCache(copy, program.cacheType);
+        if (rounded)
+          roundToCodes(copy, *rounded);
+        return copy;
+      });
   std::string at = ", tokens " + std::to_string(first) + " to " +
                    std::to_string(first + count - 1) + " of " +
                    std::to_string(prompt.tokens.size());
@@ -265,6 +298,8 @@ Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
     return started.status();
   CompiledRun &run = **started;
   const Program &program = (*model)->program();
+  if (Status read = readWeights(program); !read)
+    return read;
   interpreter->drop(kFed);
 
   std::vector<Tensor> logits;
@@ -278,7 +313,7 @@ Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
     logits.push_back(*std::move(part));
     if (!program.fused)
       if (Status compared = compareNodes(Batch::single(count, first, kFed), prompt, first, count,
-                                         outputs, program.cacheType);
+                                         outputs, program);
           !compared)
         return compared;
     first += count;
@@ -286,7 +321,7 @@ Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
   if (pattern)
     return {};
 
-  Expected<Tensor> expected = expectedLogits(prompt);
+  Expected<Tensor> expected = expectedLogits(program, prompt);
   if (!expected)
     return expected.status();
   std::string where = std::to_string(prompt.tokens.size()) + " tokens";
@@ -294,7 +329,9 @@ Status Verification::run(const Artifact &artifact, const PromptPlan &prompt) {
     VerifyRow &row = wholeRows[what + (program.fused ? " fused" : " unfused")];
     row.key = "whole model";
     row.what = what + (program.fused ? ", fused" : ", unfused");
-    row.bound = wholeBound(options.dtype, config.layers(), longestSum);
+    row.bound = wholeBound(program.cacheType, config.layers(), longestSum);
+    if (std::ranges::any_of(program.weights, isQuantized, &WeightRecipe::storage))
+      row.bound += codesBound(codes == ScalarType::I16 ? 32767 : 127, config.layers());
     return row;
   };
   Distance distance;

@@ -4,6 +4,7 @@
 #include "reference/Interpreter.h"
 #include "runtime/engine/Artifact.h"
 #include "tools/verify/CompiledRun.h"
+#include "tools/verify/Quantised.h"
 #include "tools/verify/RandomCheckpoint.h"
 #include "tools/verify/SpecKey.h"
 #include "tools/verify/SpecSheet.h"
@@ -57,11 +58,15 @@ private:
   Verification(const ModelConfig &config, const VerifyOptions &options)
       : config(config), options(options) {}
   Status makeRows();
+  /// Makes the reference of the draw's weights as `program` stores them, if there is none yet.
+  Status readWeights(const Program &program);
+  /// How `program` rounds activations that go into `op`; nothing if it does not.
+  std::optional<ScalarType> codesOf(const Program &program, mlir::Operation *op) const;
   /// What the reference computes of the prompt, with inputs of its own.
-  Expected<reference::Tensor> expectedLogits(const PromptPlan &prompt);
+  Expected<reference::Tensor> expectedLogits(const Program &program, const PromptPlan &prompt);
   /// Each node of a step on the inputs that the program had.
   Status compareNodes(const reference::Batch &batch, const PromptPlan &prompt, int64_t first,
-                      int64_t count, const NodeOutputs &outputs, ScalarType cacheType);
+                      int64_t count, const NodeOutputs &outputs, const Program &program);
   void record(VerifyRow &row, double error, const std::string &where);
   VerifyRow *rowOf(const std::string &key);
 
@@ -78,7 +83,9 @@ private:
 
   uint64_t seed = 0;
   std::optional<Checkpoint> weights;
-  std::optional<reference::CheckpointWeights> weightSource;
+  /// What contractions with quantised weights round activations to.
+  ScalarType codes = ScalarType::I8;
+  std::unique_ptr<StoredWeights> weightSource;
   std::optional<reference::Interpreter> interpreter;
 };
 

@@ -26,6 +26,25 @@ static std::string describeSizes(const ModelConfig &config) {
          ", window " + std::to_string(config.sliding.window);
 }
 
+/// "bf16", or "bf16, weights i4, token table i8, activations i8".
+static std::string describeTypes(const CompileOptions &types) {
+  std::string text(name(types.dtype.value_or(ScalarType::F64)));
+  if (types.weightType)
+    text += ", weights " + std::string(name(*types.weightType));
+  if (types.embeddingType && types.codeType)
+    text += ", token table " + std::string(name(*types.embeddingType));
+  if (types.kvType != types.dtype && types.kvType)
+    text += ", caches " + std::string(name(*types.kvType));
+  if (types.codeType)
+    text += ", activations " + std::string(name(*types.codeType));
+  return text;
+}
+
+static const char *const quantisedNote =
+    "the reference has the quantised weights as they are stored and rounds activations to the same "
+    "codes: nodes differ by the roundings of f32 alone; whole: 6 / m * sqrt(layers) more, m the "
+    "largest code";
+
 /// The instruction set that the runtime would choose; GEMMA_ISA names another one.
 static Expected<std::string> chosenIsa() {
   std::vector<IsaCandidate> candidates;
@@ -51,11 +70,14 @@ Expected<VerifyReport> verifyModel(const ModelSource &source, const VerifyOption
   int64_t window = config->sliding.window ? config->sliding.window : 16;
   CompileOptions compileOptions;
   compileOptions.dtype = options.dtype;
+  compileOptions.weightType = options.weightType;
+  compileOptions.kvType = options.kvType;
   compileOptions.isas = {*isa};
   compileOptions.maxContext = (3 * window + 5 + 15) / 16 * 16;
   // Shorter than the longest prompt, and no multiple of a page: rings wrap inside of a step.
   compileOptions.maxChunk = window + 7;
 
+  CompileOptions types;
   // Unfused first: if nodes are wrong, the whole model is.
   for (bool fusion : {false, true}) {
     if (fusion && !options.nodes.empty())
@@ -65,6 +87,10 @@ Expected<VerifyReport> verifyModel(const ModelSource &source, const VerifyOption
     Expected<Artifact> artifact = compiler::compileModel(*config, compileOptions);
     if (!artifact)
       return artifact.status();
+    Expected<CompileOptions> ofProgram = typeOptions(artifact->program);
+    if (!ofProgram)
+      return ofProgram.status();
+    types = *std::move(ofProgram);
     for (uint64_t seed : {options.seed, options.seed + 1}) {
       if (Status drawn = (*verification)->draw(seed); !drawn)
         return drawn;
@@ -79,11 +105,13 @@ Expected<VerifyReport> verifyModel(const ModelSource &source, const VerifyOption
   }
   VerifyReport result;
   result.model = source.name + " at reduced sizes: " + describeSizes(*config);
-  result.program = std::string(name(options.dtype)) + ", host " + *isa + ", seeds " +
+  result.program = describeTypes(types) + ", host " + *isa + ", seeds " +
                    std::to_string(options.seed) + " and " + std::to_string(options.seed + 1) +
                    ", lengths 13 and " + std::to_string(3 * window + 5);
   result.dtype = options.dtype;
-  result.notes = {"bounds: " + describeBounds(options.dtype)};
+  result.notes = {"bounds: " + describeBounds(options.dtype, types.kvType.value_or(options.dtype))};
+  if (options.weightType)
+    result.notes.push_back(quantisedNote);
   result.rows = (*verification)->rows();
   return result;
 }
@@ -122,10 +150,9 @@ static Status checkMemory(const ModelConfig &config, ScalarType dtype) {
 
 /// Replaces the program by that of `config`, compiled with the same options, and keeps the code.
 /// Counts the kernels that are used.
-static Expected<size_t> replaceProgram(Artifact &artifact, const ModelConfig &config) {
+static Expected<size_t> replaceProgram(Artifact &artifact, const ModelConfig &config,
+                                       CompileOptions options) {
   const Program &old = artifact.program;
-  CompileOptions options;
-  options.dtype = old.weightType;
   options.maxContext = old.limits.maxContext;
   options.maxBatch = old.limits.maxBatch;
   options.maxChunk = old.limits.maxChunk;
@@ -150,18 +177,16 @@ Expected<VerifyReport> verifyArtifact(const std::filesystem::path &file,
   Expected<Artifact> artifact = readArtifact(file);
   if (!artifact)
     return artifact.status();
-  for (const WeightRecipe &weight : artifact->program.weights)
-    if (!isFloat(weight.storage))
-      return badInput(file.string() + ": weight " + weight.name + " is stored as " +
-                      std::string(name(weight.storage)) +
-                      ": artifacts with quantised weights cannot be verified yet");
+  Expected<CompileOptions> types = typeOptions(artifact->program);
+  if (!types)
+    return types.status();
   VerifyOptions options = given;
-  options.dtype = artifact->program.weightType;
+  options.dtype = types->dtype.value_or(given.dtype);
   ModelConfig config = oneLayerEach(artifact->program.config);
   if (Status enough = checkMemory(config, options.dtype); !enough)
     return enough;
   size_t kernels = artifact->program.kernels.size();
-  Expected<size_t> used = replaceProgram(*artifact, config);
+  Expected<size_t> used = replaceProgram(*artifact, config, *types);
   if (!used)
     return used.status();
   if (artifact->program.fused && !options.nodes.empty())
@@ -182,11 +207,14 @@ Expected<VerifyReport> verifyArtifact(const std::filesystem::path &file,
 
   VerifyReport result;
   result.model = file.string() + ", one layer of each kind: " + describeSizes(config);
-  result.program = std::string(name(options.dtype)) + ", " + std::to_string(*used) + " of " +
+  result.program = describeTypes(*types) + ", " + std::to_string(*used) + " of " +
                    std::to_string(kernels) + " kernels, seed " + std::to_string(options.seed) +
                    ", " + std::to_string(length) + " tokens";
   result.dtype = options.dtype;
-  result.notes = {"bounds: " + describeBounds(options.dtype)};
+  result.notes = {"bounds: " +
+                  describeBounds(options.dtype, types->kvType.value_or(options.dtype))};
+  if (types->codeType)
+    result.notes.push_back(quantisedNote);
   if (artifact->program.fused)
     result.notes.push_back("nodes are fused: only the whole is compared");
   result.rows = (*verification)->rows();

@@ -15,7 +15,11 @@ namespace gemma::verify {
 
 struct VerifyOptions {
   ScalarType dtype = ScalarType::F64; ///< F64, F32 or BF16
-  uint64_t seed = 1;                  ///< of the first of two weight draws
+  /// I8 or I4: how a model's matrices are stored; unset: as the dtype. An artifact has its own.
+  std::optional<ScalarType> weightType{};
+  /// How caches store keys and values: f32, bf16 or i8; nothing: as the dtype.
+  std::optional<ScalarType> kvType{};
+  uint64_t seed = 1; ///< of the first of two weight draws
   /// A spec key's nodes (SpecKey.h): only they are reported, and no whole model. Empty: everything.
   std::string nodes;
   /// Told what is being done.
@@ -28,7 +32,8 @@ struct VerifyOptions {
 ///
 /// Unfused, each node's output is compared with what the reference makes of the inputs that the
 /// program itself had computed, so that errors do not add up. Logits and caches of both programs
-/// are compared with the reference's own.
+/// are compared with the reference's own. Of quantised weights the reference has what is stored,
+/// and it rounds the activations of their contractions to the same codes (Quantised.h).
 Expected<VerifyReport> verifyModel(const ModelSource &source, const VerifyOptions &options);
 
 /// The artifact's own code at its own shapes: a model of its configuration with one layer of each
