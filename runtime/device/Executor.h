@@ -56,6 +56,8 @@ public:
     Expected<PageMemory> pages = PageMemory::allocate(bytes, "a context");
     if (!pages)
       return pages.status();
+    if (Status status = pages->populate("a context"); !status)
+      return status;
     shared = std::move(*pages);
     return ContextMemory{shared.data(), shared.data(), shared.data() + visible};
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <unistd.h>
 
 namespace gemma {
 
@@ -119,7 +120,8 @@ std::string MemoryPlan::text() const {
   out += line("outputs", outputs);
   out += line("step inputs", inputs);
   out += line("angle tables", tables);
-  out += line("total", total());
+  out +=
+      line("total", total(), "all taken when the model is loaded; mapped weights as they are read");
   return out;
 }
 
@@ -157,6 +159,14 @@ uint64_t availableMemory() {
     available = std::min(available, *limit - std::min(*limit, held));
   }
   return available;
+}
+
+std::optional<uint64_t> residentMemory() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0, resident = 0;
+  if (statm >> pages >> resident)
+    return resident * uint64_t(::sysconf(_SC_PAGESIZE));
+  return std::nullopt;
 }
 
 static std::string mebibytes(uint64_t bytes) {

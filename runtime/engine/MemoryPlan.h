@@ -5,6 +5,7 @@
 #include "runtime/support/Status.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct MemoryRequest {
 };
 
 /// Bytes. Every object counts with its alignment.
+///
+/// Weights that are packed at load, tables and all of a context are taken, not only reserved, when
+/// they are made: from then on the process has this and some MiB of its own. Mapped weights become
+/// resident as they are read, all of them within the first token whose logits are wanted.
 struct MemoryPlan {
   uint64_t weights = 0;
   uint64_t slidingCache = 0; ///< rings of all sliding layers and sequences
@@ -58,6 +63,10 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
 /// Bytes that this process may still take: the system's MemAvailable or what is left of the
 /// cgroup's limit; UINT64_MAX if neither is known.
 uint64_t availableMemory();
+
+/// Bytes of memory that this process has now, pages of mapped files among them (proc(5), statm);
+/// nothing if the system does not say.
+std::optional<uint64_t> residentMemory();
 
 /// Whether the plan fits what is free here and, if not, what would: "20000.0 MiB of 24000.0 MiB
 /// that are free here: it fits".

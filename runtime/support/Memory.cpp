@@ -7,6 +7,10 @@
 
 namespace gemma {
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 // Linux 5.14
+#endif
+
 static constexpr uint64_t hugePage = uint64_t(2) << 20;
 
 Expected<PageMemory> PageMemory::allocate(uint64_t bytes, std::string_view what) {
@@ -25,14 +29,28 @@ Expected<PageMemory> PageMemory::allocate(uint64_t bytes, std::string_view what)
                     ": " + std::strerror(errno));
   }
   memory.mapping = mapping;
-  uintptr_t address = reinterpret_cast<uintptr_t>(mapping);
+  memory.start = static_cast<std::byte *>(mapping);
   if (slack) {
-    address = (address + hugePage - 1) / hugePage * hugePage;
+    memory.start += (hugePage - reinterpret_cast<uintptr_t>(mapping) % hugePage) % hugePage;
     // A wish: where there are no huge pages, small ones do.
-    (void)::madvise(reinterpret_cast<void *>(address), size_t(bytes), MADV_HUGEPAGE);
+    (void)::madvise(memory.start, size_t(bytes), MADV_HUGEPAGE);
   }
-  memory.start = reinterpret_cast<std::byte *>(address);
   return memory;
+}
+
+Status PageMemory::populate(std::string_view what) const {
+  if (length == 0)
+    return {};
+  constexpr uint64_t page = 4096; // where `start` lies, and the mapping ends
+  if (::madvise(start, size_t((length + page - 1) / page * page), MADV_POPULATE_WRITE) == 0)
+    return {};
+  if (errno != EINVAL)
+    return badInput("cannot allocate " + std::to_string(length) + " bytes for " +
+                    std::string(what) + ": " + std::strerror(errno));
+  // A system before 5.14 does not know how: writing does it, and every page is zeros so far.
+  for (uint64_t at = 0; at < length; at += page)
+    *reinterpret_cast<volatile char *>(start + at) = 0;
+  return {};
 }
 
 PageMemory::~PageMemory() {

@@ -26,6 +26,10 @@ public:
   }
   ~PageMemory();
 
+  /// Makes the system give all of it now, which it else does page by page as they are written: what
+  /// is there now cannot be missing later, and nothing waits for it later.
+  Status populate(std::string_view what) const;
+
   std::byte *data() const { return start; }
   uint64_t size() const { return length; }
   std::span<std::byte> bytes() const { return {start, size_t(length)}; }

@@ -279,6 +279,29 @@ TEST_F(EngineTest, MemoryIsExactlyThePlan) {
   expectClose(logitRow(*small, 0), reference(tokens, 19), "small");
 }
 
+TEST_F(EngineTest, AllOfThePlanIsResidentBeforeTheFirstStep) {
+  Expected<Checkpoint> checkpoint = Checkpoint::open(checkpointFolder());
+  ASSERT_TRUE(checkpoint.ok());
+  Artifact artifact = toyArtifact(checkpoint->config());
+  artifact.program.limits.maxContext = 65536;
+  Expected<std::shared_ptr<const Model>> loaded =
+      Model::load(std::move(artifact), *checkpoint, ModelOptions());
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  std::optional<uint64_t> before = residentMemory();
+  ContextOptions options;
+  options.batch = 1;
+  options.threads = 1;
+  Expected<std::unique_ptr<Context>> context = Context::create(*loaded, options);
+  ASSERT_TRUE(context.ok()) << context.error().message;
+  std::optional<uint64_t> after = residentMemory();
+  ASSERT_TRUE(before && after);
+  double taken = double(after.value_or(0)) - double(before.value_or(0));
+  auto planned = double((*context)->plan().contextBytes());
+  EXPECT_GT(planned, 40e6);
+  EXPECT_GE(taken, 0.98 * planned);
+  EXPECT_LE(taken, 1.02 * planned + (2 << 20)); // what the system counts late, and the executor's
+}
+
 TEST(OpenArtifactWeights, NamesTheFileThatChanged) {
   Expected<Checkpoint> checkpoint = Checkpoint::open(checkpointFolder());
   ASSERT_TRUE(checkpoint.ok());

@@ -178,6 +178,9 @@ private:
                       {"prefill_seconds", result.prefillSeconds},
                       {"decode_seconds", result.decodeSeconds},
                       {"decode_steps", result.decodeSteps}};
+    out["memory"] = {{"planned_bytes", session.context->plan().total()}};
+    if (std::optional<uint64_t> resident = residentMemory())
+      out["memory"]["resident_bytes"] = *resident;
     if (profile && options.profile)
       out["profile"] = profile->json();
     std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
