@@ -26,7 +26,7 @@ static Error outside(const char *what, int64_t max, int64_t got) {
 }
 
 /// Counts a weight, among those of its type too. False if that leaves 63 bits.
-static bool addWeight(MemoryPlan &plan, const WeightRecipe &weight) {
+static bool addWeight(MemoryPlan &plan, const WeightRecipe &weight, int64_t vocab) {
   uint64_t before = plan.weights;
   if (!addObjects(plan.weights, weight.bytes))
     return false;
@@ -38,8 +38,9 @@ static bool addWeight(MemoryPlan &plan, const WeightRecipe &weight) {
     parameters *= uint64_t(size); // 63 bits, as the bytes are
   same->bytes += plan.weights - before;
   same->parameters += parameters;
-  if (weight.shape.size() == 2)
-    plan.matrixParameters += parameters;
+  // Codes of 4 bits, those of the token table and the head of 8, and an f16 for every 32.
+  bool matrix = weight.shape.size() == 2, table = matrix && weight.shape[0] == vocab;
+  plan.asInt4 += matrix ? parameters / (table ? 1 : 2) + parameters / 16 : plan.weights - before;
   return true;
 }
 
@@ -58,7 +59,7 @@ Expected<MemoryPlan> planMemory(const Program &program, const MemoryRequest &req
 
   bool fits = true;
   for (const WeightRecipe &weight : program.weights)
-    fits &= addWeight(plan, weight);
+    fits &= addWeight(plan, weight, program.config.vocab);
   std::ranges::sort(plan.weightTypes, std::greater<>(), &MemoryPlan::StoredAs::bytes);
   for (const TablePlan &table : program.tables)
     fits &= addObjects(plan.tables, tableLaneBytes(table), 4);
@@ -178,16 +179,13 @@ static std::string mebibytes(uint64_t bytes) {
 /// What would take less.
 static std::string advice(const MemoryPlan &plan) {
   std::string text = "a smaller --context takes less";
-  // 4 bits and a 32nd of an f16.
-  uint64_t quantized = plan.matrixParameters / 2 + plan.matrixParameters / 16;
-  if (quantized < plan.weights - plan.weights / 8)
-    text += "; weights of gemma-compile --weight-type int4 take some " + mebibytes(quantized) +
+  if (plan.asInt4 < plan.weights - plan.weights / 8)
+    text += "; weights of gemma-compile --weight-type int4 take some " + mebibytes(plan.asInt4) +
             " in place of " + mebibytes(plan.weights);
   return text + "; a file of gemma-compile --pack-weights is mapped and need not fit";
 }
 
-std::string fitText(const MemoryPlan &plan) {
-  uint64_t available = availableMemory();
+std::string fitText(const MemoryPlan &plan, uint64_t available) {
   std::string text = mebibytes(plan.total()) + " of " +
                      (available == UINT64_MAX ? "an unknown amount" : mebibytes(available)) +
                      " that " + (available == UINT64_MAX ? "is" : "are") + " free here: ";

@@ -41,7 +41,7 @@ struct MemoryPlan {
     uint64_t bytes = 0, parameters = 0;
   };
   std::vector<StoredAs> weightTypes; ///< by falling bytes
-  uint64_t matrixParameters = 0;     ///< of weights that can be quantised
+  uint64_t asInt4 = 0; ///< what weights would take with gemma-compile --weight-type int4
   int64_t slidingLayers = 0, globalLayers = 0;
   int64_t context = 0, batch = 0, threads = 0;
   uint64_t globalPositionBytes = 0; ///< that a position takes in all global layers
@@ -68,9 +68,9 @@ uint64_t availableMemory();
 /// nothing if the system does not say.
 std::optional<uint64_t> residentMemory();
 
-/// Whether the plan fits what is free here and, if not, what would: "20000.0 MiB of 24000.0 MiB
-/// that are free here: it fits".
-std::string fitText(const MemoryPlan &plan);
+/// Whether the plan fits `available` bytes, what is free here, and, if not, what would: "20000.0
+/// MiB of 24000.0 MiB that are free here: it fits".
+std::string fitText(const MemoryPlan &plan, uint64_t available = availableMemory());
 
 /// Refuses with the numbers and what would take less if `bytes` are more than availableMemory().
 Status checkMemory(uint64_t bytes, const MemoryPlan &plan);

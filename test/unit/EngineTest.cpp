@@ -265,7 +265,12 @@ TEST_F(EngineTest, MemoryIsExactlyThePlan) {
   EXPECT_EQ(plan->modelBytes(), model->bytes());
   EXPECT_FALSE(planMemory(model->program(), {101, 1, 1}).ok());
   EXPECT_FALSE(planMemory(model->program(), {1, 4, 1}).ok());
-  EXPECT_FALSE(checkMemory(UINT64_MAX, *plan).ok());
+  Status refused = checkMemory(UINT64_MAX, *plan);
+  ASSERT_FALSE(refused.ok());
+  for (const char *part : {"not enough memory: expected 18446744073709551615 bytes free, got ",
+                           "the plan is\n", "a smaller --context takes less"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(checkMemory(0, *plan).ok());
   // A smaller context holds its sequences to it.
   ContextOptions options;
   options.context = 20;
@@ -300,6 +305,53 @@ TEST_F(EngineTest, AllOfThePlanIsResidentBeforeTheFirstStep) {
   EXPECT_GT(planned, 40e6);
   EXPECT_GE(taken, 0.98 * planned);
   EXPECT_LE(taken, 1.02 * planned + (2 << 20)); // what the system counts late, and the executor's
+}
+
+TEST(MemoryAdvice, CountsWhatInt4WouldTake) {
+  Program program;
+  program.limits.maxContext = program.limits.maxBatch = 1;
+  program.config.vocab = 1000;
+  for (int64_t rows : {1000, 500}) { // a token table and another matrix
+    WeightRecipe weight;
+    weight.storage = ScalarType::BF16;
+    weight.shape = {rows, 64};
+    weight.bytes = uint64_t(rows) * 64 * 2;
+    program.weights.push_back(weight);
+  }
+  WeightRecipe norm;
+  norm.storage = ScalarType::F32;
+  norm.shape = {64};
+  norm.bytes = 256;
+  program.weights.push_back(norm);
+  Expected<MemoryPlan> plan = planMemory(program, {0, 0, 1});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->weights, 192'000u + 256);
+  // A byte or half a byte a parameter, two for every 32, and the norm.
+  EXPECT_EQ(plan->asInt4, 64'000u + 4'000 + 16'000 + 2'000 + 256);
+}
+
+// The 12B in bf16 on a machine of 20 GiB, where its caches fit and its weights do not, and on
+// others.
+TEST(MemoryAdvice, SaysWhetherAPlanFits) {
+  constexpr uint64_t mebi = 1 << 20;
+  MemoryPlan plan;
+  plan.weights = 22712 * mebi;
+  plan.asInt4 = 6900 * mebi;
+  plan.globalCache = 64 * mebi;
+  EXPECT_EQ(fitText(plan, 24000 * mebi), "22776.0 MiB of 24000.0 MiB that are free here: it fits");
+  EXPECT_EQ(
+      fitText(plan, 20480 * mebi),
+      "22776.0 MiB of 20480.0 MiB that are free here: it does not fit; a smaller --context takes "
+      "less; weights of gemma-compile --weight-type int4 take some 6900.0 MiB in place of "
+      "22712.0 MiB; a file of gemma-compile --pack-weights is mapped and need not fit (the "
+      "rest, 64.0 MiB, does fit, but every step would read 2296.0 MiB or more from the disk)");
+  // Not even what cannot be mapped.
+  EXPECT_EQ(fitText(plan, 10 * mebi).find("every step"), std::string::npos);
+  // Weights of four bits take no less.
+  plan.asInt4 = plan.weights;
+  EXPECT_EQ(fitText(plan, 20480 * mebi).find("--weight-type"), std::string::npos);
+  EXPECT_EQ(fitText(plan, UINT64_MAX),
+            "22776.0 MiB of an unknown amount that is free here: it fits");
 }
 
 TEST(OpenArtifactWeights, NamesTheFileThatChanged) {
