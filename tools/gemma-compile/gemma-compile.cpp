@@ -11,6 +11,7 @@
 #include "tools/compiler/Compiler.h"
 #include "tools/driver/Cli.h"
 #include "tools/driver/Interrupt.h"
+#include "tools/driver/PackingProgress.h"
 #include "tools/driver/TypeFlags.h"
 
 #include <algorithm>
@@ -166,12 +167,6 @@ Status inspect(const CommandLine &line) {
 
 /// Packs into OUT.weights.
 Status packWeights(const Artifact &artifact, const Source &source, const CommandLine &line) {
-  bool terminal = isatty(STDERR_FILENO);
-  auto progress = [&](uint64_t done, uint64_t total) {
-    if (!line.quiet && terminal)
-      std::cerr << "\r\x1b[Kpacking weights " << megabytes(done) << " of " << megabytes(total)
-                << std::flush;
-  };
   std::unique_ptr<TensorSource> tensors;
   if (artifact.syntheticSeed)
     tensors = std::make_unique<SyntheticTensors>(source.config, *artifact.syntheticSeed);
@@ -180,12 +175,16 @@ Status packWeights(const Artifact &artifact, const Source &source, const Command
   else
     return internalError("weights to pack from nowhere");
   std::string output = line.output + ".weights";
-  if (Status status = packWeightsToFile(artifact.program, *tensors, weightsOrigin(artifact), 0,
-                                        output, progress);
-      !status)
-    return status;
+  {
+    driver::PackingProgress shown(line.quiet);
+    auto progress = [&](uint64_t done, uint64_t total) { shown.update(done, total); };
+    if (Status status = packWeightsToFile(artifact.program, *tensors, weightsOrigin(artifact), 0,
+                                          output, progress);
+        !status)
+      return status;
+  }
   if (!line.quiet)
-    std::cerr << (terminal ? "\r\x1b[K" : "") << "packed weights in " << output << "\n";
+    std::cerr << "packed weights in " << output << "\n";
   return {};
 }
 

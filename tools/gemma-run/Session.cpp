@@ -5,13 +5,13 @@
 #include "runtime/weights/SyntheticTensors.h"
 
 #include "runtime/support/Json.h"
+#include "tools/driver/PackingProgress.h"
 
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <random>
-#include <unistd.h>
 
 namespace gemma::run {
 
@@ -22,35 +22,6 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// Shows how far packing is, once it has taken 2 seconds: a line that is written over on a
-/// terminal, a line every 5 seconds elsewhere.
-class PackingProgress {
-public:
-  explicit PackingProgress(bool quiet) : quiet(quiet) {}
-
-  void update(uint64_t done, uint64_t total) {
-    double now = secondsSince(start);
-    if (quiet || now < 2 || now - last < (terminal ? 0.2 : 5))
-      return;
-    last = now;
-    shown = true;
-    std::fprintf(stderr, "%spacking weights: %3.0f %% of %.2f GiB%s", terminal ? "\r" : "",
-                 100.0 * double(done) / double(total), double(total) / (1 << 30),
-                 terminal ? "" : "\n");
-  }
-  ~PackingProgress() {
-    if (shown && terminal)
-      std::fprintf(stderr, "\r%60s\r", "");
-  }
-
-private:
-  bool quiet;
-  bool terminal = ::isatty(STDERR_FILENO);
-  bool shown = false;
-  double last = 0;
-  Clock::time_point start = Clock::now();
-};
 
 /// For somebody who gives a checkpoint instead of an artifact: what to type.
 Status refuseCheckpoint(const std::filesystem::path &path) {
@@ -148,7 +119,7 @@ Expected<Session> Session::open(const RunOptions &options) {
   contextOptions.context = options.context.value_or(0);
   contextOptions.batch = 1;
   contextOptions.threads = unsigned(options.threads.value_or(WorkerPool::availableThreads()));
-  PackingProgress progress(options.quiet);
+  driver::PackingProgress progress(options.quiet);
   ModelOptions modelOptions;
   modelOptions.threads = contextOptions.threads;
   modelOptions.memory = {contextOptions.context, 1, int64_t(contextOptions.threads)};
