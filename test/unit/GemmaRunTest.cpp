@@ -182,20 +182,35 @@ TEST_F(GemmaRun, ProfileSumsLaunchesAndWritesATrace) {
   std::ifstream file(options.profileOut);
   nlohmann::json trace = nlohmann::json::parse(file);
   ASSERT_EQ(trace["traceEvents"].size(), 5u * 4);
-  double stepBegin = 0, stepEnd = 0;
-  int64_t cached = 0;
+  EXPECT_EQ(trace["displayTimeUnit"], "ms");
+  // What "Trace Event Format" asks of a complete event, and that events of a thread nest, to the
+  // nanosecond, as a viewer of integers sees them.
+  int64_t stepBegin = 0, stepEnd = 0, lastEnd = 0, cached = 0;
   for (const nlohmann::json &event : trace["traceEvents"]) {
     EXPECT_EQ(event["ph"], "X");
-    double begin = event["ts"], end = begin + event["dur"].get<double>();
+    EXPECT_TRUE(event["name"].is_string() && !event["name"].get<std::string>().empty());
+    EXPECT_TRUE(event["cat"].is_string());
+    EXPECT_TRUE(event["pid"].is_number_integer() && event["tid"].is_number_integer());
+    EXPECT_TRUE(event["args"].is_object());
+    ASSERT_TRUE(event["ts"].is_number() && event["dur"].is_number());
+    auto nanoseconds = [](double microseconds) {
+      int64_t whole = std::llround(microseconds * 1000);
+      EXPECT_LT(std::abs(microseconds * 1000 - double(whole)), 1e-3) << microseconds;
+      return whole;
+    };
+    int64_t begin = nanoseconds(event["ts"]), end = begin + nanoseconds(event["dur"]);
+    EXPECT_LE(begin, end);
     if (event["name"].get<std::string>().starts_with("step ")) {
       EXPECT_GE(begin, stepEnd);
       EXPECT_EQ(event["args"]["cached"], cached);
       cached += event["args"]["tokens"].get<int64_t>();
-      stepBegin = begin;
+      stepBegin = lastEnd = begin;
       stepEnd = end;
-    } else { // within its step
+    } else { // within its step, after the launch before
       EXPECT_GE(begin, stepBegin);
-      EXPECT_LE(end, stepEnd + 0.01);
+      EXPECT_GE(begin, lastEnd);
+      EXPECT_LE(end, stepEnd);
+      lastEnd = end;
       EXPECT_TRUE(event["args"]["nodes"].is_array());
     }
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -40,10 +41,10 @@ void Profile::beginStep(const StepResult &step) {
 }
 
 void Profile::afterLaunch(size_t launch) {
-  double end = now();
-  events.push_back({uint32_t(steps.size() - 1), uint32_t(launch), mark, end - mark});
-  steps.back().end = end;
-  mark = now(); // what this took is nobody's
+  double seconds = now() - mark;
+  events.push_back({uint32_t(steps.size() - 1), uint32_t(launch), mark, seconds});
+  steps.back().end = mark + seconds; // as the trace computes the launch's end
+  mark = now();                      // what this took is nobody's
 }
 
 Status Profile::measureLimits() {
@@ -145,11 +146,19 @@ Json Profile::json() const {
           {"kinds", std::move(list)}};
 }
 
-/// One complete event; times in microseconds.
+/// One complete event. Times are microseconds, here of whole nanoseconds, which viewers count in:
+/// an event that ends with the one around it must not seem to end after it.
 static Json traceEvent(const std::string &name, const std::string &category, double begin,
-                       double seconds, Json arguments) {
-  return {{"name", name},         {"cat", category}, {"ph", "X"}, {"ts", begin * 1e6},
-          {"dur", seconds * 1e6}, {"pid", 1},        {"tid", 1},  {"args", std::move(arguments)}};
+                       double end, Json arguments) {
+  auto nanoseconds = [](double seconds) { return std::llround(seconds * 1e9); };
+  return {{"name", name},
+          {"cat", category},
+          {"ph", "X"},
+          {"ts", double(nanoseconds(begin)) / 1000},
+          {"dur", double(nanoseconds(end) - nanoseconds(begin)) / 1000},
+          {"pid", 1},
+          {"tid", 1},
+          {"args", std::move(arguments)}};
 }
 
 Status Profile::writeTrace(const std::filesystem::path &path) const {
@@ -164,7 +173,7 @@ Status Profile::writeTrace(const std::filesystem::path &path) const {
       const Variant &variant = program.variants[step.variant];
       const measure::StepShape::Row &row = step.shape.rows.front();
       Json event = traceEvent(
-          "step " + std::to_string(s), variant.name, step.begin, step.end - step.begin,
+          "step " + std::to_string(s), variant.name, step.begin, step.end,
           {{"cached", row.cached}, {"tokens", row.fresh}, {"logit_rows", step.shape.logitRows}});
       if (Status status = file.write((s == 0 ? "" : ",\n") + event.dump()); !status)
         return status;
@@ -172,12 +181,12 @@ Status Profile::writeTrace(const std::filesystem::path &path) const {
       for (size_t e = step.firstEvent; e < end; ++e) {
         const Launch &launch = variant.launches[events[e].launch];
         measure::Cost cost = measure::launchCost(program, launch, step.shape);
-        event =
-            traceEvent(measure::nodesOf(launch), variant.name, events[e].begin, events[e].seconds,
-                       {{"nodes", launch.nodes},
-                        {"kernel", program.kernels[size_t(launch.kernel)].name},
-                        {"bytes", cost.bytes},
-                        {"flops", cost.flops}});
+        event = traceEvent(measure::nodesOf(launch), variant.name, events[e].begin,
+                           events[e].begin + events[e].seconds,
+                           {{"nodes", launch.nodes},
+                            {"kernel", program.kernels[size_t(launch.kernel)].name},
+                            {"bytes", cost.bytes},
+                            {"flops", cost.flops}});
         if (Status status = file.write(",\n" + event.dump()); !status)
           return status;
       }
