@@ -77,6 +77,20 @@ TEST_P(LaunchCosts, DecodeReadsWeightsAndVisibleCache) {
 INSTANTIATE_TEST_SUITE_P(Fusion, LaunchCosts, testing::Bool(),
                          [](const auto &info) { return info.param ? "on" : "off"; });
 
+// A launch that computes no node whole is told by its kernel.
+TEST(LaunchNames, NoLaunchIsNameless) {
+  compiler::CompileOptions options;
+  options.weightType = ScalarType::I4;
+  Program program = programOf(configOf("google/gemma-4-12B"), options);
+  std::map<std::string, int> names;
+  for (const Variant &variant : program.variants)
+    for (const Launch &launch : variant.launches)
+      ++names[nodesOf(program, launch)];
+  EXPECT_EQ(names.count(""), 0u);
+  EXPECT_GT(names["(quantize)"], 0);
+  EXPECT_GT(names["attn.o_proj"], 0);
+}
+
 TEST(LaunchCount, FusedDecodeHasFiveLaunchesALayer) {
   // In a global layer of the 12B too, whose only KV head is two blocks' work.
   for (const char *name : {"google/gemma-4-12B", "google/gemma-4-31B"}) {

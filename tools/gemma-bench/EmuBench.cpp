@@ -209,7 +209,7 @@ Status EmuBench::count(const EmuStep &step) {
         std::memset(const_cast<std::byte *>(context->argumentData(variantIndex, number, i)), 0,
                     size_t(launch.arguments[i].bytes));
     const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
-    current.nodes = nodesOf(launch);
+    current.nodes = nodesOf(program, launch);
     current.kernel = kernel.name;
     current.threads = kernel.threads;
     current.sharedBytes = kernel.sharedBytes;

@@ -84,7 +84,7 @@ Status KernelBench::measure(LimitMeter &limits, int64_t rounds) {
     for (const Launch &launch : variant.launches) {
       KernelSeries &kernel = series.kernels[launch.kernel];
       if (!kernel.launches++)
-        kernel.node = nodesOf(launch);
+        kernel.node = nodesOf(program, launch);
       kernel.cost += launchCost(program, launch, shape);
     }
     if (Status status = session.resize(series.cached, progress); !status)

@@ -71,7 +71,7 @@ std::vector<LaunchKindTime> Profile::kinds() const {
     const Step &step = steps[event.step];
     const Variant &variant = program.variants[step.variant];
     const Launch &launch = variant.launches[event.launch];
-    std::string nodes = measure::nodesOf(launch);
+    std::string nodes = measure::nodesOf(program, launch);
     LaunchKindTime &kind = byKind[{step.variant, nodes}];
     if (kind.launches == 0) {
       kind.variant = variant.name;
@@ -181,7 +181,7 @@ Status Profile::writeTrace(const std::filesystem::path &path) const {
       for (size_t e = step.firstEvent; e < end; ++e) {
         const Launch &launch = variant.launches[events[e].launch];
         measure::Cost cost = measure::launchCost(program, launch, step.shape);
-        event = traceEvent(measure::nodesOf(launch), variant.name, events[e].begin,
+        event = traceEvent(measure::nodesOf(program, launch), variant.name, events[e].begin,
                            events[e].begin + events[e].seconds,
                            {{"nodes", launch.nodes},
                             {"kernel", program.kernels[size_t(launch.kernel)].name},

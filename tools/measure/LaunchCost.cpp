@@ -192,7 +192,11 @@ size_t variantFor(const Program &program, const StepSizes &sizes) {
   return size_t(found - program.variants.begin());
 }
 
-std::string nodesOf(const Launch &launch) {
+std::string nodesOf(const Program &program, const Launch &launch) {
+  if (launch.nodes.empty()) {
+    const std::string &kernel = program.kernels[size_t(launch.kernel)].name;
+    return "(" + kernel.substr(0, kernel.rfind('_')) + ")";
+  }
   std::string text;
   for (const std::string &node : launch.nodes) {
     size_t dot = node.find("].");

@@ -57,8 +57,9 @@ std::optional<Cost> appendCost(const Program &program, int64_t cached, int64_t c
 /// variants.size() if there is none.
 size_t variantFor(const Program &program, const StepSizes &sizes);
 
-/// The launch's nodes for people, without the layer: "attn.qk_norm attn.rope".
-std::string nodesOf(const Launch &launch);
+/// The launch's nodes for people, without the layer: "attn.qk_norm attn.rope". Of one that computes
+/// no node whole the kernel, without its hash: "(quantize)".
+std::string nodesOf(const Program &program, const Launch &launch);
 
 /// Most launches of a layer among a variant's; a launch belongs to the layer of its last node (an
 /// epilogue fused into the next layer's first launch counts there), those after the layers to none.
