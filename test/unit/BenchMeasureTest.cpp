@@ -78,6 +78,8 @@ TEST(LimitLoops, ReadCopyAndMultiplyAdd) {
     SCOPED_TRACE(loop->isa);
     EXPECT_EQ(loop->read(from, bytes), expected);
     EXPECT_EQ(loop->readPrefetched(from, bytes), expected);
+    EXPECT_EQ(loop->readSpread(from, bytes), expected);
+    EXPECT_EQ(loop->readSpreadPrefetched(from, bytes), expected);
     for (auto *copy : {loop->copy, loop->copyStreaming}) {
       char *to = from + bytes;
       std::memset(to, 0, 2 * bytes);

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 /// Read rates are measured in a buffer that no cache holds.
 static constexpr uint64_t limitBufferBytes = uint64_t(512) << 20;
-static constexpr int limitRounds = 5;
+static constexpr int limitRounds = 3;
 
 Profile::Profile(Context &context, const Sequence &sequence)
     : context(context), sequence(sequence) {

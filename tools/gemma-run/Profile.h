@@ -40,7 +40,7 @@ public:
   Profile &operator=(const Profile &) = delete;
 
   void stop();
-  /// Measures the limits: some tenths of a second.
+  /// Measures the limits: a second or two.
   Status measureLimits();
 
   /// By falling seconds.

@@ -61,6 +61,23 @@ template <typename Register> struct LoopsOf {
     return fold(sums);
   }
 
+  template <bool prefetch>
+  GEMMA_TARGET static uint64_t readFromPlaces(const char *from, size_t bytes) {
+    constexpr size_t turn = 1024 / readStreams;
+    Words sums[unroll] = {};
+    for (const char *end = from + bytes / readStreams; from != end; from += turn)
+      for (size_t stream = 0; stream < readStreams; ++stream) {
+        const char *at = from + stream * (bytes / readStreams);
+        if constexpr (prefetch)
+          for (size_t line = 0; line < turn; line += 64)
+            _mm_prefetch(at + spreadPrefetchDistance + line, _MM_HINT_T0);
+        for (size_t i = 0; i < turn / vectorBytes; ++i)
+          sums[i % unroll] =
+              Register::exclusiveOr(sums[i % unroll], Register::load(at + i * vectorBytes));
+      }
+    return fold(sums);
+  }
+
   GEMMA_TARGET static void copy(char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += vectorBytes)
       Register::store(to + at, Register::load(from + at));
@@ -89,9 +106,9 @@ template <typename Register> struct LoopsOf {
     return values[0] + values[lanes - 1];
   }
 
-  static constexpr LimitLoops table(const char *isa) {
-    return {
-        isa, read, readPrefetched, copy, copyStreaming, multiplyAdd, uint64_t(chains) * lanes * 2};
+  static constexpr LimitLoops table(const char *isa) noexcept {
+    return {isa,  read,          readPrefetched, readFromPlaces<false>,       readFromPlaces<true>,
+            copy, copyStreaming, multiplyAdd,    uint64_t(chains) * lanes * 2};
   }
 };
 

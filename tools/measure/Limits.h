@@ -16,7 +16,7 @@ namespace gemma::measure {
 /// The limits of a number of threads, a value a round.
 struct LimitSeries {
   unsigned threads = 1;
-  Series read;  ///< bytes/s; the better of plain and prefetched reads
+  Series read;  ///< bytes/s; the best of plain and prefetched reads, of one stream and several
   Series copy;  ///< bytes/s read and written together; the better of both kinds of stores
   Series flops; ///< f32 multiply-adds, 2 operations each, a second
 };
@@ -27,7 +27,7 @@ public:
   /// `onlyMost` just the latter. Refused if the memory is not there.
   static Expected<LimitMeter> create(uint64_t bytes, unsigned threads, bool onlyMost);
 
-  /// One round of everything; some 0.2 s for a GiB and a thread count. Stops early on Ctrl-C.
+  /// One round of everything; some 0.6 s for a GiB and a thread count. Stops early on Ctrl-C.
   void measure(Progress &progress);
 
   uint64_t bufferBytes() const { return buffer.size(); }
