@@ -27,6 +27,14 @@ TEST(Series, RatiosAreTakenRoundByRound) {
   EXPECT_EQ(ratio(rate, Series{{20}}).values, (std::vector<double>{0.5}));
 }
 
+TEST(Series, BestRoundsCountAboveAndBelow) {
+  Series rate{{10, 8, 9}}, limit{{20, 10, 12}};
+  Share share(rate, limit);
+  EXPECT_EQ(share.best, 0.5);
+  EXPECT_EQ(share.median, 0.75);
+  EXPECT_EQ(Share(rate, Series{}).best, 0);
+}
+
 TEST(Budget, WithinAndExceeded) {
   Expected<BudgetCheck> budget = BudgetCheck::open("compile");
   ASSERT_TRUE(budget) << budget.error().message;

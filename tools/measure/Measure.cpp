@@ -31,6 +31,11 @@ Series ratio(const Series &of, const Series &to) {
   return result;
 }
 
+Share::Share(const Series &of, const Series &limit)
+    : best(limit.best() > 0 ? of.best() / limit.best() : 0), median(ratio(of, limit).median()) {}
+
+Json Share::json() const { return {{"best", best}, {"median", median}}; }
+
 Progress::Progress() : terminal(::isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() {

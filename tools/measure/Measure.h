@@ -38,6 +38,18 @@ struct Series {
 /// This series divided by another, round by round: what drifts in both cancels.
 Series ratio(const Series &of, const Series &to);
 
+/// What part of a limit was reached. The best round counts, above and below, each at its own
+/// quietest moment: the machine cannot do more than its limit, and on one that others use too few
+/// rounds are quiet for both.
+struct Share {
+  double best = 0;   ///< best of the one / best of the other
+  double median = 0; ///< of the ratios, round by round
+
+  Share() = default;
+  Share(const Series &of, const Series &limit);
+  Json json() const; ///< {"best", "median"}
+};
+
 /// A line on stderr, from 2 seconds on: written over on a terminal, every 5 seconds elsewhere.
 class Progress {
 public:

@@ -45,8 +45,13 @@ def main():
             speed = report[part]
             assert speed["tokens"] == tokens
             check_series(speed["tokens_per_second"], rounds)
-            positive(speed["bytes_per_token"], speed["flops_per_token"], speed["of_read"],
-                     speed["of_f32"])
+            positive(speed["bytes_per_token"], speed["flops_per_token"])
+            limits = report["limits"]["threads"][0]
+            for share, unit, limit in (("of_read", "bytes_per_token", "read_bytes_per_second"),
+                                       ("of_f32", "flops_per_token", "f32_flops_per_second")):
+                best = speed["tokens_per_second"]["best"] * speed[unit] / limits[limit]["best"]
+                assert math.isclose(speed[share]["best"], best, rel_tol=1e-9), speed
+                positive(speed[share]["median"])
         # A decoded token reads all weights, a prompt's token shares them with its chunk.
         assert report["decode"]["bytes_per_token"] > report["model"]["weight_bytes"]
         assert report["prefill"]["bytes_per_token"] < report["model"]["weight_bytes"]
