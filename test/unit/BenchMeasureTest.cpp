@@ -1,12 +1,16 @@
 // Series of rounds and budgets of gemma-bench.
 #include "tools/gemma-bench/Budget.h"
+#include "tools/gemma-bench/BusyProcesses.h"
 #include "tools/measure/Limits.h"
 #include "tools/measure/Measure.h"
 
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
+#include <fstream>
+#include <unistd.h>
 
 using namespace gemma;
 using namespace gemma::bench;
@@ -33,6 +37,44 @@ TEST(Series, BestRoundsCountAboveAndBelow) {
   EXPECT_EQ(share.best, 0.5);
   EXPECT_EQ(share.median, 0.75);
   EXPECT_EQ(Share(rate, Series{}).best, 0);
+}
+
+TEST(BusyProcesses, ShareOfTheCores) {
+  EXPECT_EQ(fairShare(2, 2, 0), 1);
+  EXPECT_EQ(fairShare(2, 2, 1), 2.0 / 3);
+  EXPECT_EQ(fairShare(2, 1, 1), 1); // a core for each
+  EXPECT_EQ(fairShare(2, 4, 4), 0.5);
+  EXPECT_EQ(fairShare(8, 4, 4), 1);
+}
+
+/// Clock ticks of processor that a process has taken (proc(5), stat's utime).
+static long ticksOf(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string word;
+  for (int i = 0; i < 13; ++i)
+    file >> word;
+  long ticks = -1;
+  file >> ticks;
+  return ticks;
+}
+
+TEST(BusyProcesses, SpinWhileTheyAreLetAndEndWithTheObject) {
+  pid_t child = 0;
+  {
+    Expected<BusyProcesses> busy = BusyProcesses::start(1);
+    ASSERT_TRUE(busy) << busy.error().message;
+    ASSERT_EQ(busy->count(), 1);
+    child = busy->processes().front();
+    long before = ticksOf(child);
+    ASSERT_GE(before, 0);
+    ::usleep(50'000);
+    EXPECT_EQ(ticksOf(child), before); // standing still
+    busy->spin(true);
+    for (int i = 0; i < 1000 && ticksOf(child) < before + 3; ++i)
+      ::usleep(10'000);
+    EXPECT_GE(ticksOf(child), before + 3);
+  }
+  EXPECT_EQ(::kill(child, 0), -1);
 }
 
 TEST(Budget, WithinAndExceeded) {

@@ -25,6 +25,8 @@ struct BenchOptions {
   int64_t prompt = 0;   ///< 0: 512, or what there is room for
   int64_t decode = 0;   ///< 0: 32, or what there is room for
   int64_t context = 0;  ///< positions cached before the first decoded token; at least the prompt's
+  // model:
+  int64_t beside = 0; ///< processes that compute while it decodes once more
   // compile, emu:
   std::vector<std::string> inputs; ///< empty: the published configurations
   // emu:

@@ -1,5 +1,6 @@
 // gemma-bench model: prefill and decode of a whole model, in rounds with the limits.
 #include "tools/gemma-bench/Bench.h"
+#include "tools/gemma-bench/BusyProcesses.h"
 #include "tools/gemma-bench/Session.h"
 
 #include <algorithm>
@@ -53,20 +54,34 @@ Status append(BenchSession &session, int64_t count, int64_t chunk, bool everyLog
   return {};
 }
 
+/// Seconds that `count` tokens take after `cached` ones.
+Expected<double> decodeAfter(BenchSession &session, int64_t cached, int64_t count,
+                             Progress &progress) {
+  if (Status status = session.resize(cached, progress); !status)
+    return status.error();
+  Stopwatch watch;
+  if (Status status = append(session, count, 1, true, "decode", progress); !status)
+    return status.error();
+  return watch.seconds();
+}
+
 } // namespace
 
 Status benchModel(BenchOptions options) {
   int64_t rounds = options.rounds ? options.rounds : 9;
   Progress progress;
+  Expected<BusyProcesses> busy = BusyProcesses::start(options.beside);
+  if (!busy)
+    return busy.status();
   Expected<LimitedSession> opened = LimitedSession::open(options, progress);
   if (!opened)
     return opened.status();
   auto &[session, meter] = *opened;
   int64_t chunk = session.program().limits.maxChunk;
   int64_t cached = options.context;
-  Speed prefill, decode;
+  Speed prefill, decode, beside;
   prefill.tokens = options.prompt;
-  decode.tokens = options.decode;
+  decode.tokens = beside.tokens = options.decode;
   std::optional<Cost> prefillCost =
       appendCost(session.program(), 0, options.prompt, chunk, /*everyLogits=*/false);
   std::optional<Cost> decodeCost =
@@ -74,7 +89,7 @@ Status benchModel(BenchOptions options) {
   if (!prefillCost || !decodeCost)
     return badInput(options.artifact + ": no variant for one sequence");
   prefill.cost = *prefillCost;
-  decode.cost = *decodeCost;
+  decode.cost = beside.cost = *decodeCost;
 
   for (int64_t round = 0; round < rounds && !interrupted; ++round) {
     if (Status status = session.resize(0, progress); !status)
@@ -89,16 +104,23 @@ Status benchModel(BenchOptions options) {
     if (Status status = append(session, options.prompt, chunk, false, "prefill", progress); !status)
       return status;
     double prefillSeconds = prefillWatch.seconds();
-    if (Status status = session.resize(cached, progress); !status)
-      return status;
-    Stopwatch decodeWatch;
-    if (Status status = append(session, options.decode, 1, true, "decode", progress); !status)
-      return status;
-    double decodeSeconds = decodeWatch.seconds();
+    Expected<double> decodeSeconds = decodeAfter(session, cached, options.decode, progress);
+    if (!decodeSeconds)
+      return decodeSeconds.status();
+    Expected<double> besideSeconds = 0.0;
+    if (busy->count()) {
+      busy->spin(true);
+      besideSeconds = decodeAfter(session, cached, options.decode, progress);
+      busy->spin(false);
+    }
+    if (!besideSeconds)
+      return besideSeconds.status();
     if (interrupted) // a round that was cut short counts for nothing
       return {};
     prefill.add(prefillSeconds);
-    decode.add(decodeSeconds);
+    decode.add(*decodeSeconds);
+    if (busy->count())
+      beside.add(*besideSeconds);
   }
   if (interrupted)
     return {};
@@ -116,10 +138,30 @@ Status benchModel(BenchOptions options) {
                  {"cached", cached},
                  {"prefill", prefill.json(limits)},
                  {"decode", decode.json(limits)}};
+  Share ofFair;
+  if (busy->count()) {
+    double fair =
+        fairShare(WorkerPool::availableThreads(), session.context().threads(), busy->count());
+    ofFair = Share(beside.tokensPerSecond, decode.tokensPerSecond);
+    ofFair.best /= fair;
+    ofFair.median /= fair;
+    std::printf(
+        "  beside %lld busy process%s: decode %.2f (%.2f) tokens/s; the fair share is %.3f of "
+        "it alone, and it keeps %.3f (%.3f) of that\n",
+        static_cast<long long>(busy->count()), busy->count() == 1 ? "" : "es",
+        beside.tokensPerSecond.best(), beside.tokensPerSecond.median(), fair, ofFair.best,
+        ofFair.median);
+    report["beside"] = {{"processes", busy->count()},
+                        {"fair_share", fair},
+                        {"tokens_per_second", beside.tokensPerSecond.json()},
+                        {"of_fair_share", ofFair.json()}};
+  }
   return finishReport(options, "model", rounds, std::move(report), [&](BudgetCheck &budget) {
     budget.check("this machine", "steadiness", meter.steadiness());
     budget.check("prefill", "prefill_of_f32", prefill.ofFlops(limits).best);
     budget.check("decode", "decode_of_read", decode.ofRead(limits).best);
+    if (busy->count())
+      budget.check("decode", "decode_of_fair_share", ofFair.median);
   });
 }
 

@@ -57,6 +57,10 @@ std::function<Status()> declare(CLI::App &app) {
   addTokens(*model, *options);
   model->add_option("--decode", options->decode, "tokens to decode one by one (default: 32)")
       ->check(CLI::Range(1, 262144));
+  model
+      ->add_option("--beside", options->beside,
+                   "decode also beside this many busy processes, and compare with the fair share")
+      ->check(CLI::Range(0, 1024));
   compile->add_option("INPUT", options->inputs,
                       "checkpoint folders, config.json files or model keys (default: the published "
                       "configurations)");

@@ -52,6 +52,10 @@ def main():
                 best = speed["tokens_per_second"]["best"] * speed[unit] / limits[limit]["best"]
                 assert math.isclose(speed[share]["best"], best, rel_tol=1e-9), speed
                 positive(speed[share]["median"])
+        beside = report["beside"]
+        assert beside["processes"] == 1 and 0 < beside["fair_share"] <= 1, beside
+        check_series(beside["tokens_per_second"], rounds)
+        positive(beside["of_fair_share"]["best"], beside["of_fair_share"]["median"])
         # A decoded token reads all weights, a prompt's token shares them with its chunk.
         assert report["decode"]["bytes_per_token"] > report["model"]["weight_bytes"]
         assert report["prefill"]["bytes_per_token"] < report["model"]["weight_bytes"]
