@@ -80,7 +80,7 @@ TEST(BusyProcesses, SpinWhileTheyAreLetAndEndWithTheObject) {
 TEST(Budget, WithinAndExceeded) {
   Expected<BudgetCheck> budget = BudgetCheck::open("compile");
   ASSERT_TRUE(budget) << budget.error().message;
-  budget->check("a model", "cpu_seconds", 59.5);
+  budget->check("a model", "cpu_seconds", 29.5);
   budget->check("a model", "no_such_budget", 1e9);
   Json report;
   EXPECT_TRUE(budget->finish(report));

@@ -29,6 +29,8 @@ struct BenchOptions {
   int64_t beside = 0; ///< processes that compute while it decodes once more
   // compile, emu:
   std::vector<std::string> inputs; ///< empty: the published configurations
+  // compile:
+  std::vector<std::string> weightTypes = {"bf16"}; ///< bf16, int8, int4
   // emu:
   std::string target = "emu-sm_80";
   std::vector<int64_t> batches; ///< sequences of the decode steps; empty: 1, 8, 32

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/engine/Artifact.h"
 #include "tools/compiler/Compiler.h"
+#include "tools/driver/TypeFlags.h"
 #include "tools/gemma-bench/Bench.h"
 #include "tools/measure/LaunchCost.h"
 #include "tools/verify/BundledConfigs.h"
@@ -39,8 +40,11 @@ Json describe(const Artifact &artifact) {
 
 /// A checkpoint folder is compiled as such, everything else as a configuration alone. The artifact
 /// is made completely, but not kept.
-Expected<Json> compileOnce(const std::string &input, Progress &progress) {
+Expected<Json> compileOnce(const std::string &input, const std::string &weightType,
+                           Progress &progress) {
   compiler::CompileOptions options;
+  if (weightType != "bf16")
+    options.weightType = driver::typeOfFlag(weightType);
   options.progress = [&](const std::string &step, int64_t, int64_t) {
     progress.update(input + ": " + step);
   };
@@ -65,12 +69,12 @@ Expected<Json> compileOnce(const std::string &input, Progress &progress) {
 }
 
 /// In the child: compiles and writes one JSON object to `pipe`. Does not return.
-[[noreturn]] void runChild(const std::string &input, int pipe) {
+[[noreturn]] void runChild(const std::string &input, const std::string &weightType, int pipe) {
   std::signal(SIGINT, SIG_DFL);
   Json message;
   {
     Progress progress;
-    Expected<Json> facts = compileOnce(input, progress);
+    Expected<Json> facts = compileOnce(input, weightType, progress);
     message =
         facts ? *facts : Json{{"error", facts.error().message}, {"kind", int(facts.error().kind)}};
   }
@@ -101,7 +105,7 @@ std::string readAll(int pipe) {
 }
 
 /// Compiles in a child process: what it told, with "seconds", "cpu_seconds" and "peak_bytes".
-Expected<Json> compileInChild(const std::string &input) {
+Expected<Json> compileInChild(const std::string &input, const std::string &weightType) {
   int ends[2];
   if (::pipe(ends))
     return internalError(std::string("pipe: ") + std::strerror(errno));
@@ -112,7 +116,7 @@ Expected<Json> compileInChild(const std::string &input) {
     return internalError(std::string("fork: ") + std::strerror(errno));
   if (child == 0) {
     ::close(ends[0]);
-    runChild(input, ends[1]);
+    runChild(input, weightType, ends[1]);
   }
   ::close(ends[1]);
   std::string text = readAll(ends[0]);
@@ -141,13 +145,14 @@ Expected<Json> compileInChild(const std::string &input) {
   return facts;
 }
 
-/// All rounds of one input; the median seconds, the largest of the rest.
-Expected<Json> measureInput(const std::string &input, int64_t rounds) {
+/// All rounds of one input and type; the median seconds, the largest of the rest.
+Expected<Json> measureInput(const std::string &input, const std::string &weightType,
+                            int64_t rounds) {
   Series wall, cpu;
   Json facts;
   uint64_t peak = 0;
   for (int64_t round = 0; round < rounds; ++round) {
-    Expected<Json> one = compileInChild(input);
+    Expected<Json> one = compileInChild(input, weightType);
     if (!one)
       return one;
     if (interrupted)
@@ -158,6 +163,7 @@ Expected<Json> measureInput(const std::string &input, int64_t rounds) {
     peak = std::max(peak, facts["peak_bytes"].get<uint64_t>());
   }
   facts["input"] = input;
+  facts["weight_type"] = weightType;
   facts["seconds"] = wall.median();
   facts["cpu_seconds"] = cpu.median();
   facts["peak_bytes"] = peak;
@@ -173,16 +179,21 @@ Status benchCompile(const BenchOptions &options) {
     for (const verify::BundledConfig &config : verify::bundledConfigs())
       inputs.emplace_back(config.key);
   Json list = Json::array();
-  for (const std::string &input : inputs) {
-    Expected<Json> facts = measureInput(input, rounds);
+  std::vector<std::pair<std::string, std::string>> cases;
+  for (const std::string &input : inputs)
+    for (const std::string &type : options.weightTypes)
+      cases.emplace_back(input, type);
+  for (const auto &[input, type] : cases) {
+    Expected<Json> facts = measureInput(input, type, rounds);
     if (!facts)
       return facts.status();
     if (interrupted)
       return {};
     std::printf(
-        "%s: %.1f s (%.1f s of processor), peak %.0f MiB, %lld kernels, %.0f KiB of code, "
+        "%s, %s: %.1f s (%.1f s of processor), peak %.0f MiB, %lld kernels, %.0f KiB of code, "
         "%lld launches a layer in decode\n",
-        input.c_str(), (*facts)["seconds"].get<double>(), (*facts)["cpu_seconds"].get<double>(),
+        input.c_str(), type.c_str(), (*facts)["seconds"].get<double>(),
+        (*facts)["cpu_seconds"].get<double>(),
         double((*facts)["peak_bytes"].get<uint64_t>()) / (1 << 20),
         (*facts)["kernels"].get<long long>(), double((*facts)["code_bytes"].get<uint64_t>()) / 1024,
         facts->value("decode_launches_per_layer", 0ll));
@@ -194,7 +205,9 @@ Status benchCompile(const BenchOptions &options) {
           for (const char *key :
                {"cpu_seconds", "peak_bytes", "code_bytes", "decode_launches_per_layer"})
             if (facts.contains(key))
-              budget.check(facts["input"].get<std::string>(), key, facts[key].get<double>());
+              budget.check(facts["input"].get<std::string>() + ", " +
+                               facts["weight_type"].get<std::string>(),
+                           key, facts[key].get<double>());
       });
 }
 

@@ -64,6 +64,13 @@ std::function<Status()> declare(CLI::App &app) {
   compile->add_option("INPUT", options->inputs,
                       "checkpoint folders, config.json files or model keys (default: the published "
                       "configurations)");
+  compile
+      ->add_option("--weight-type", options->weightTypes,
+                   "list of bf16, int8, int4: how matrices are stored")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"bf16", "int8", "int4"}))
+      ->capture_default_str();
   emu->add_option("INPUT", options->inputs,
                   "config.json files or model keys, of which a layer of each kind is taken "
                   "(default: the published configurations)");
