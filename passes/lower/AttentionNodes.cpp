@@ -97,7 +97,8 @@ LogicalResult GroupLowering::lowerAttention(ir::GqaOp gqa) {
     int64_t width = type.getDimSize(2) + 4;
     auto parts =
         MemRefType::get({ShapedType::kDynamic, kvHeads, splits, groupHeads, width}, b.getF32Type());
-    partials = assembler.argument(memory.workspace(loc, parts), kernel::Access::ReadWrite);
+    partials = assembler.argument(memory.workspace(loc, parts, kernel::Extent::B),
+                                  kernel::Access::ReadWrite);
     tickets =
         assembler.argument(memory.tickets(plan.maxSequences * kvHeads), kernel::Access::ReadWrite);
   }

@@ -80,7 +80,8 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   Value partials, tickets;
   if (int64_t segments = tile ? tile.getSegments() : 0) {
     auto sums = MemRefType::get({2 * segments, tile.getRows() * tile.getTokens()}, b.getF32Type());
-    partials = assembler.argument(memory.workspace(loc, sums), kernel::Access::ReadWrite);
+    partials =
+        assembler.argument(memory.workspace(loc, sums, std::nullopt), kernel::Access::ReadWrite);
     tickets = assembler.argument(memory.tickets(segments), kernel::Access::ReadWrite);
   }
   Value best;

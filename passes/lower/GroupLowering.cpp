@@ -168,12 +168,15 @@ Place GroupLowering::resultPlace(Value result) {
         assembler.argument(yieldedMemory(result, extentOf(result)), kernel::Access::Write);
   } else if (blocks == Blocks::Head) { // rows of other heads belong to other blocks
     MemRefType stored = storageType(result);
-    if (ofQueries) {
+    kernel::Extent extent = extentOf(result);
+    Value buffer;
+    if (ofQueries) { // no tensor of the graph: a copy a split
       SmallVector<int64_t> shape(stored.getShape());
       shape[1] *= splits;
-      stored = stored.clone(shape);
+      buffer = memory.workspace(result.getLoc(), stored.clone(shape), extent);
+    } else {
+      buffer = memory.buffer(result.getLoc(), stored, extent);
     }
-    Value buffer = memory.buffer(result.getLoc(), stored, extentOf(result));
     place.memory = assembler.argument(buffer, kernel::Access::Write);
   } else {
     SmallVector<int64_t> shape(type.getShape());

@@ -24,9 +24,9 @@ public:
   /// A buffer, or the step's output of this name.
   mlir::Value buffer(mlir::Location loc, mlir::MemRefType type, kernel::Extent extent,
                      llvm::StringRef output = {});
-  /// Memory for what the blocks of one launch leave each other; a dynamic first dimension counts
-  /// sequences.
-  mlir::Value workspace(mlir::Location loc, mlir::MemRefType type);
+  /// Memory for what only the blocks of one launch use; `extent` of a dynamic first dimension.
+  mlir::Value workspace(mlir::Location loc, mlir::MemRefType type,
+                        std::optional<kernel::Extent> extent);
   mlir::Value tickets(int64_t count);
 
   mlir::ModuleOp module;

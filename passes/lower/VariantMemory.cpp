@@ -62,12 +62,12 @@ Value VariantMemory::buffer(Location loc, MemRefType type, kernel::Extent extent
                                    IntegerAttr(), UnitAttr());
 }
 
-Value VariantMemory::workspace(Location loc, MemRefType type) {
-  StringAttr extent;
-  if (type.isDynamicDim(0))
-    extent = builder.getStringAttr(kernel::stringifyExtent(kernel::Extent::B));
-  return program::BufferOp::create(builder, loc, type, extent, IntegerAttr(),
-                                   builder.getUnitAttr());
+Value VariantMemory::workspace(Location loc, MemRefType type,
+                               std::optional<kernel::Extent> extent) {
+  StringAttr name;
+  if (extent)
+    name = builder.getStringAttr(kernel::stringifyExtent(*extent));
+  return program::BufferOp::create(builder, loc, type, name, IntegerAttr(), builder.getUnitAttr());
 }
 
 Value VariantMemory::tickets(int64_t count) {

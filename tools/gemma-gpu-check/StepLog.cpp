@@ -2,7 +2,6 @@
 
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/checkpoint/Widen.h"
-#include "runtime/device/Executor.h"
 #include "runtime/engine/Sampler.h"
 
 #include <algorithm>
@@ -40,8 +39,7 @@ public:
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       std::optional<Rows> rows = rowsOf(launch.arguments[i]);
       // Ids follow from numbers that are compared: checkTop() looks at them.
-      if (kernel.access[i] == 0 || !rows || rows->rows == 0 || !isFloat(rows->type) ||
-          !isResult(program, program.variants[variant], index, launch.arguments[i]))
+      if (kernel.access[i] == 0 || !rows || rows->rows == 0 || !isFloat(rows->type))
         continue;
       rows->data = context.argumentData(variant, index, i);
       Written written;
@@ -59,58 +57,6 @@ public:
 private:
   int64_t count(char extent) const {
     return extent == 'T' ? tokens : extent == 'B' ? sequences : extent == 'R' ? logitRows : 1;
-  }
-
-  /// Whether a later launch, or the host, reads what launch `index` writes to `written`. What only
-  /// its own blocks use need not be written whole: a block without work makes no queries, say.
-  static bool isResult(const Program &program, const Variant &variant, size_t index,
-                       const LaunchArgument &written) {
-    if (written.kind != LaunchArgument::Kind::Buffer)
-      return true;
-    // The bytes of it that no later launch has written over. What a launch reads and writes are its
-    // own intermediate results.
-    std::vector<ByteRange> left = {{written.offset, written.bytes}};
-    for (size_t later = index + 1; later < variant.launches.size() && !left.empty(); ++later) {
-      const Launch &launch = variant.launches[later];
-      const std::vector<uint8_t> &access = program.kernels[size_t(launch.kernel)].access;
-      for (size_t i = 0; i < launch.arguments.size(); ++i)
-        for (const ByteRange &range : left)
-          if (launch.arguments[i].kind == LaunchArgument::Kind::Buffer && access[i] == 0 &&
-              overlap(launch.arguments[i], range))
-            return true;
-      for (const LaunchArgument &argument : launch.arguments)
-        if (isWhole(argument))
-          left = without(left, argument);
-    }
-    return false;
-  }
-
-  static bool overlap(const LaunchArgument &argument, const ByteRange &range) {
-    return argument.offset < range.offset + range.bytes &&
-           range.offset < argument.offset + argument.bytes;
-  }
-
-  /// Whether an argument is a stretch of the arena without gaps between its rows.
-  static bool isWhole(const LaunchArgument &argument) {
-    return argument.kind == LaunchArgument::Kind::Workspace ||
-           (argument.kind == LaunchArgument::Kind::Buffer &&
-            rowElements(argument) == uint64_t(argument.stride));
-  }
-
-  static std::vector<ByteRange> without(const std::vector<ByteRange> &ranges,
-                                        const LaunchArgument &argument) {
-    std::vector<ByteRange> left;
-    uint64_t begin = argument.offset, end = argument.offset + argument.bytes;
-    for (const ByteRange &range : ranges) {
-      uint64_t rangeEnd = range.offset + range.bytes;
-      if (!overlap(argument, range))
-        left.push_back(range);
-      if (overlap(argument, range) && range.offset < begin)
-        left.push_back({range.offset, begin - range.offset});
-      if (overlap(argument, range) && end < rangeEnd)
-        left.push_back({end, rangeEnd - end});
-    }
-    return left;
   }
 
   std::optional<Rows> rowsOf(const LaunchArgument &argument) const {

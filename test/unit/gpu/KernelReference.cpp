@@ -67,27 +67,6 @@ static int64_t splitsOf(kernel::AttentionOp op) {
 }
 
 std::string KernelReference::compare() {
-  // What blocks hand to each other is theirs alone.
-  kernel->walk([&](Operation *op) {
-    Value partials;
-    if (auto contract = dyn_cast<kernel::ContractOp>(op))
-      partials = contract.getPartials();
-    else if (auto attention = dyn_cast<kernel::AttentionOp>(op))
-      partials = attention.getPartials();
-    if (partials)
-      view(partials).workspace = true;
-  });
-  // So are the queries that each of the blocks that share a sequence's keys makes for itself.
-  for (auto grid : kernel.getBody().front().getOps<kernel::GridOp>())
-    for (auto attention : grid.getBody().front().getOps<kernel::AttentionOp>())
-      if (int64_t splits = splitsOf(attention); splits > 1)
-        for (auto rows : grid.getBody().front().getOps<kernel::RowsOp>())
-          for (Value output : rows.getOutputs()) {
-            View &memory = view(output);
-            int64_t heads = view(attention.getOut()).type.getDimSize(1);
-            memory.workspace |=
-                memory.type.getRank() == 3 && memory.type.getDimSize(1) == heads * splits;
-          }
   for (Operation &op : kernel.getBody().front())
     if (auto grid = dyn_cast<kernel::GridOp>(op)) {
       int64_t blocks = evaluateExpr(kernel.getGrid().getResult(0), {}, sizes);
@@ -104,7 +83,7 @@ std::string KernelReference::compare() {
   for (const View &view : arguments) {
     size_t bytes = view.type.getElementTypeBitWidth() / 8;
     for (size_t i = 0; i < view.written.size() && problem.empty(); ++i)
-      if (!view.written[i] && !view.workspace &&
+      if (!view.written[i] && !view.memory.workspace &&
           std::memcmp(view.memory.before + i * bytes, view.memory.after + i * bytes, bytes) != 0)
         wrong(view.name + ": element " + std::to_string(i) + " is not to be written");
   }

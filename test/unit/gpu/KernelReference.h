@@ -41,6 +41,7 @@ struct Bounded {
 struct ReferenceArgument {
   const std::byte *before = nullptr, *after = nullptr;
   size_t elements = 0;
+  bool workspace = false; ///< only the launch's blocks use it: may hold anything afterwards
 };
 
 /// Evaluates a kernel for what a launch found, and compares with what it left. What a kernel wrote
@@ -68,7 +69,6 @@ private:
     ReferenceArgument memory;
     std::vector<Bounded> scratch; ///< of kernel.scratch, in place of memory
     std::vector<bool> written;
-    bool workspace = false; ///< may hold anything afterwards
     std::string name;
   };
   using Row = std::vector<Bounded>;

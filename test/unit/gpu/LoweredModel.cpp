@@ -130,6 +130,7 @@ LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, u
       int64_t rows = extent ? extentOf(*extent) : 0;
       values[buffer.getMemory()] =
           allocate(cast<MemRefType>(buffer.getMemory().getType()), rows, "buffer", false);
+      values[buffer.getMemory()].workspace = buffer.getWorkspace();
     } else if (auto tickets = dyn_cast<program::TicketsOp>(op)) {
       Memory counters = allocate(cast<MemRefType>(tickets.getMemory().getType()), 0, "tickets",
                                  /*readOnly=*/false);
@@ -142,7 +143,8 @@ LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, u
       Memory source = values.lookup(part.getSource());
       auto skipped = static_cast<size_t>(part.getOffset());
       size_t width = cast<MemRefType>(part.getMemory().getType()).getElementTypeBitWidth() / 8;
-      values[part.getMemory()] = {source.data + skipped * width, source.elements - skipped};
+      values[part.getMemory()] = {source.data + skipped * width, source.elements - skipped,
+                                  source.workspace};
     } else if (auto given = dyn_cast<program::InputOp>(op)) {
       values[given.getMemory()] = input(given);
     } else if (auto ref = dyn_cast<program::RefOp>(op)) {
@@ -153,6 +155,7 @@ LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, u
       for (Value argument : launch.getArguments()) {
         made.arguments.push_back(values.lookup(argument).data);
         made.elements.push_back(values.lookup(argument).elements);
+        made.workspace.push_back(values.lookup(argument).workspace);
       }
     } else {
       ADD_FAILURE() << "unexpected " << op.getName().getStringRef().str();
@@ -312,8 +315,8 @@ std::vector<ReferenceArgument> LoweredStep::referenceArguments(const Launch &lau
   std::vector<ReferenceArgument> result;
   for (size_t i = 0; i < launch.arguments.size(); ++i) {
     auto *data = static_cast<const std::byte *>(launch.arguments[i]);
-    result.push_back(
-        {writes(launch, i) ? launch.before[i].data() : data, data, launch.elements[i]});
+    result.push_back({writes(launch, i) ? launch.before[i].data() : data, data, launch.elements[i],
+                      launch.workspace[i]});
   }
   return result;
 }

@@ -62,6 +62,7 @@ public:
     kernel::FuncOp kernel;
     std::vector<void *> arguments;
     std::vector<size_t> elements;               ///< of each argument
+    std::vector<bool> workspace;                ///< each argument: only its blocks use it
     std::vector<std::vector<std::byte>> before; ///< each argument's bytes; only those written
     std::vector<std::vector<std::byte>> after;
   };
@@ -92,6 +93,7 @@ private:
   struct Memory {
     std::byte *data = nullptr;
     size_t elements = 0;
+    bool workspace = false;
   };
   Memory allocate(mlir::MemRefType type, int64_t rows, const std::string &name, bool readOnly);
   void fillWeight(Memory memory, program::WeightOp weight);
