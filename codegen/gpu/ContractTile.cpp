@@ -96,16 +96,26 @@ void ContractTile::takeShared(bool resultsInRing) {
   tokenRow = b.mul(warpOfTokens, nTiles * 8);
 }
 
-TileOrigin ContractTile::origin(Value number) {
-  auto rowTiles = static_cast<int64_t>(llvm::divideCeil(8 * groups, tileRows));
-  return {b.mul(b.mod(number, rowTiles), tileRows / 8),
-          b.mul(b.floorDiv(number, rowTiles), tileTokens)};
+int64_t ContractTile::rowTiles() const {
+  return static_cast<int64_t>(llvm::divideCeil(8 * groups, tileRows));
 }
 
-Value ContractTile::tilesOfStep() {
-  auto rowTiles = static_cast<int64_t>(llvm::divideCeil(8 * groups, tileRows));
-  return b.mul(b.ceilDiv(tokens, tileTokens), rowTiles);
+TileOrigin ContractTile::origin(Value number) {
+  int64_t together = op.getGpuTileAttr().getRaster(), ofBand = rowTiles() * together;
+  // Bands of `together` tiles of tokens, the last one narrower; in a band row after row.
+  Value inBand = b.mod(number, ofBand), before = b.mul(b.floorDiv(number, ofBand), together);
+  Value row = inBand, token = before;
+  if (together > 1) {
+    Value width = b.minimum(b.sub(tokenTiles(), before), b.index(together));
+    row = arith::DivUIOp::create(b, inBand, width);
+    token = b.add(before, b.sub(inBand, arith::MulIOp::create(b, row, width)));
+  }
+  return {b.mul(row, tileRows / 8), b.mul(token, tileTokens)};
 }
+
+Value ContractTile::tokenTiles() { return b.ceilDiv(tokens, tileTokens); }
+
+Value ContractTile::tilesOfStep() { return b.mul(tokenTiles(), rowTiles()); }
 
 //===----------------------------------------------------------------------===//
 // Global memory -> shared memory

@@ -29,7 +29,8 @@ public:
   /// Shared memory: the ring, and the results beside it or in its place.
   void takeShared(bool resultsInRing);
 
-  /// Tile `number` (i32): tiles of the same tokens follow each other.
+  /// Tile `number` (i32), one of the step's: `raster` tiles of tokens of the same rows follow each
+  /// other.
   TileOrigin origin(mlir::Value number);
   /// Tiles of the step's tokens, i32.
   mlir::Value tilesOfStep();
@@ -53,6 +54,8 @@ private:
   using Value = mlir::Value;
 
   bool assignWarps();
+  int64_t rowTiles() const;
+  Value tokenTiles();          ///< of the step
   int64_t weightBytes() const; ///< of one k-block
   int64_t actBytes() const;
   int64_t blockBytes() const;

@@ -29,7 +29,8 @@ LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 }
 
 LogicalResult MmaAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t rows,
-                              int64_t tokens, int64_t k, int64_t stages, int64_t segments) {
+                              int64_t tokens, int64_t k, int64_t stages, int64_t segments,
+                              int64_t raster) {
   // mma_c1
   if (rows < 16 || rows % 16 != 0 || tokens < 8 || tokens % 8 != 0 || k < 64 || k % 64 != 0)
     return emitError() << "expected positive multiples, rows of 16, tokens of 8 and k of 64, got "
@@ -40,6 +41,9 @@ LogicalResult MmaAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError
   // mma_c3
   if (segments < 0 || segments > 65535)
     return emitError() << "expected segments in [0, 65535], got " << segments;
+  // mma_c4
+  if (raster < 1 || raster > 256)
+    return emitError() << "expected raster in [1, 256], got " << raster;
   return success();
 }
 

@@ -101,13 +101,19 @@ def Kernel_MmaAttr : AttrDef<Kernel_Dialect, "Mma"> {
     into g runs of equal length, one a block (stream-K): a run may cover the end of one tile, whole tiles
     and the start of another one. `#kernel.mma<rows = 64, tokens = 32, k = 64, stages = 4, segments = 264>`
 
+    Tiles are numbered so that those of `raster` = n tiles of tokens follow each other for one tile of rows,
+    then for the next: blocks that run together share the rows of the weight, which are read from memory
+    once for every n tiles of tokens.
+
     Constraints:
     - (`mma_c1`) `rows` is a positive multiple of 16, `tokens` of 8, `k` of 64
     - (`mma_c2`) `stages` is in [2, 8]
     - (`mma_c3`) `segments` is in [0, 65535]
+    - (`mma_c4`) `raster` is in [1, 256]
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$tokens, "int64_t":$k, "int64_t":$stages,
-                        DefaultValuedParameter<"int64_t", "0">:$segments);
+                        DefaultValuedParameter<"int64_t", "0">:$segments,
+                        DefaultValuedParameter<"int64_t", "1">:$raster);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -373,8 +379,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     With `gpu_tile` the weight is packed for tensor cores: `memref<ceil(K/64) x G x 8 x 64 x T>`, T of
     16 bits, holds row 8g + r of W, columns 64b.., at [b, g, r, ...], zero beyond N and K. Of these 64
     columns the chunk of columns 8c..8c+7 is stored at chunk c xor r, so that a copy in shared memory
-    is read without bank conflicts. Block j computes row tile `j mod ceil(8·G / rows)` of token tile
-    `j floordiv ceil(8·G / rows)`; `panels` and `row_tile` are not looked at. With `pair`, groups
+    is read without bank conflicts. With `raster` 1 block j computes row tile `j mod ceil(8·G / rows)` of
+    token tile `j floordiv ceil(8·G / rows)`; `panels` and `row_tile` are not looked at. With `pair`, groups
     g = 2i and 2i + 1 hold the rows 8i.. of the gate and of the up projection.
 
     With `segments` in `gpu_tile` block j computes the j-th run of them. A tile that one block covers is

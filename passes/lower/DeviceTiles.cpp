@@ -25,6 +25,14 @@ static int64_t segmentsOf(int64_t tiles, int64_t steps) {
   return parts > std::min(tiles, kBlocksOfCut - 1) ? parts : 0;
 }
 
+/// Tiles of tokens that the blocks of one band share the rows of a weight for. Eight times 128 rows
+/// of activations of the longest depth fit into the second-level cache of an H100 (50 MB).
+static constexpr int64_t kRaster = 8;
+
+static int64_t rasterOf(int64_t mostTokens, int64_t tileTokens) {
+  return std::min(kRaster, divideCeil(mostTokens, tileTokens));
+}
+
 ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlocks,
                               const VariantPlan &plan) {
   int64_t rows = 64, stages = 4, threads = 128, segments = 0;
@@ -48,7 +56,8 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
     threads = 256;
     stages = 3;
   }
-  auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments);
+  auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments,
+                                   rasterOf(plan.maxTokens, plan.tokenTile));
   return {tile, threads};
 }
 
@@ -56,7 +65,8 @@ void fitStages(kernel::ContractOp op) {
   while (kernel::sharedBytes(op) > kSharedLimit && op.getGpuTile()->getStages() > 2) {
     kernel::MmaAttr tile = *op.getGpuTile();
     op.setGpuTileAttr(kernel::MmaAttr::get(op.getContext(), tile.getRows(), tile.getTokens(),
-                                           tile.getK(), tile.getStages() - 1, tile.getSegments()));
+                                           tile.getK(), tile.getStages() - 1, tile.getSegments(),
+                                           tile.getRaster()));
   }
 }
 

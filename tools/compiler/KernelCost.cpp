@@ -7,6 +7,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 
@@ -59,8 +60,12 @@ KernelCost costOf(kernel::ContractOp op, const StepSizes &sizes) {
   double depth = double(act.getDimSize(1)), columns = double(out.getDimSize(1));
   if (rows == 0)
     return {};
-  return {bytesOf(op.getWeight()) + rows * (depth * double(elementBytes(op.getAct())) +
-                                            columns * double(elementBytes(op.getOut()))),
+  double readings = 1;
+  if (std::optional<kernel::MmaAttr> tile = op.getGpuTile())
+    readings = std::ceil(rows / double(tile->getTokens() * tile->getRaster()));
+  return {readings * bytesOf(op.getWeight()) +
+              rows * (depth * double(elementBytes(op.getAct())) +
+                      columns * double(elementBytes(op.getOut()))),
           2 * rows * depth * columns * (op.getPair() ? 2 : 1)};
 }
 

@@ -274,6 +274,21 @@ kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w:
 
 // -----
 
+// mma_c4
+kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> {
+  // expected-error @+3 {{expected raster in [1, 256], got 0}}
+  kernel.contract act(%x : memref<?x96xbf16>) weight(%w : memref<2x12x8x64xbf16>)
+    out(%y : memref<?x96xbf16>) extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 4, raster = 0>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  }
+  kernel.return
+}
+
+// -----
+
 // mma_c3
 kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
     grid affine_map<()[T, B, Q, S, R] -> (T)> {

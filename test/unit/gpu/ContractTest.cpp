@@ -12,6 +12,7 @@ struct Case {
   int64_t rows, tokens, kTile, stages; ///< tile
   int64_t threads;
   bool pair = false, f32Out = false, f32Act = false;
+  int64_t raster = 1;
 };
 
 std::string kernelText(const Case &c) {
@@ -31,7 +32,7 @@ std::string kernelText(const Case &c) {
        << act.str() << ") weight(%w : " << weight.str() << ") out(%y : " << out.str()
        << ") extent <T> panels 1 row_tile 1" << (c.pair ? " pair" : "")
        << " attributes {gpu_tile = #kernel.mma<rows = " << c.rows << ", tokens = " << c.tokens
-       << ", k = " << c.kTile << ", stages = " << c.stages << ">} {\n";
+       << ", k = " << c.kTile << ", stages = " << c.stages << ", raster = " << c.raster << ">} {\n";
   if (c.pair)
     text << "^bb0(%g: f32, %u: f32):\n %t = math.tanh %g : f32\n %r = arith.mulf %t, %u : f32\n";
   else
@@ -121,6 +122,12 @@ TEST(GpuContract, StoresAndReadsF32) {
 TEST(GpuContract, SharesLargeTilesAmongWarps) {
   check({256, 128, 128, 128, 64, 3, 256}, {129});
   check({128, 320, 128, 40, 64, 4, 128}, {41}); // an odd number of n-tiles a warp
+}
+
+// Three tiles of tokens in bands of two: of four tiles of rows the last one is not full.
+TEST(GpuContract, TakesTilesInTheOrderOfTheRaster) {
+  check({248, 64, 64, 8, 64, 2, 128, false, false, false, 2}, {7, 16, 23});
+  check({64, 64, 64, 8, 64, 2, 64, false, false, false, 8}, {8, 60, 70});
 }
 
 // A row's result depends neither on the tile nor on the other tokens.

@@ -53,7 +53,8 @@ void LoweredModel::shareAmong(int64_t blocks) {
     if (tile.getSegments() <= blocks)
       return;
     op.setGpuTileAttr(kernel::MmaAttr::get(op.getContext(), tile.getRows(), tile.getTokens(),
-                                           tile.getK(), tile.getStages(), blocks));
+                                           tile.getK(), tile.getStages(), blocks,
+                                           tile.getRaster()));
     auto sums = cast<MemRefType>(op.getPartials().getType());
     op.getPartials().setType(
         MemRefType::get({2 * blocks, sums.getDimSize(1)}, sums.getElementType()));

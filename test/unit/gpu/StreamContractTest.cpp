@@ -12,6 +12,7 @@ struct Case {
   int64_t rows, tokens, kTile, stages; ///< tile
   int64_t segments, threads;
   bool pair = false, f32Out = false;
+  int64_t raster = 1;
 };
 
 std::string kernelText(const Case &c) {
@@ -35,7 +36,7 @@ std::string kernelText(const Case &c) {
        << ") extent <T> panels 1 row_tile 1" << (c.pair ? " pair" : "")
        << " attributes {gpu_tile = #kernel.mma<rows = " << c.rows << ", tokens = " << c.tokens
        << ", k = " << c.kTile << ", stages = " << c.stages << ", segments = " << c.segments
-       << ">} {\n";
+       << ", raster = " << c.raster << ">} {\n";
   if (c.pair)
     text << "^bb0(%g: f32, %u: f32):\n %a = math.tanh %g : f32\n %r = arith.mulf %a, %u : f32\n";
   else
@@ -149,6 +150,7 @@ TEST(GpuStreamContract, CutsTilesIntoAnyNumberOfParts) {
 TEST(GpuStreamContract, TakesSeveralTilesOfTokens) {
   check({128, 192, 64, 8, 64, 3, 5, 128}, {8, 9, 16, 17, 24});
   check({192, 256, 128, 32, 64, 3, 7, 256}, {33});
+  check({128, 192, 64, 8, 64, 3, 5, 128, false, false, 2}, {8, 17, 24}); // in bands of two
 }
 
 TEST(GpuStreamContract, TakesOddShapesAndEpilogues) {
