@@ -22,7 +22,7 @@ struct VariantPlan {
   bool hoistRows = false;     ///< norm chains run inside the projection that reads them
   bool fuseAttention = false; ///< head norms, rope and append run inside the attention
   bool fuseRows = false;      ///< chains of row nodes, and GeGLU with its projection
-  int64_t tokenTile = 0;      ///< Cuda: tokens that one block of a projection computes
+  int64_t tokenTile = 0;      ///< Cuda: tokens that a block of a projection computes; 0: by shape
   bool splitWork = false;     ///< Cuda: blocks share tiles of projections and keys of attentions
   int64_t maxTokens = 0;
   int64_t maxSequences = 0;

@@ -71,7 +71,7 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   auto packed = cast<MemRefType>(weight.getType());
   ContractionCut cut;
   if (!onHost())
-    cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), plan);
+    cut = cutContraction(b.getContext(), packed.getDimSize(1), packed.getDimSize(0), extent, plan);
   kernel::MmaAttr tile = cut.tile;
   int64_t rows = plan.hoistRows ? kFewRows : kRows;
   int64_t panels = plan.hoistRows ? kPanelsOfFewRows : kPanelsOfRows;

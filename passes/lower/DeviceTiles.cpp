@@ -33,14 +33,56 @@ static int64_t rasterOf(int64_t mostTokens, int64_t tileTokens) {
   return std::min(kRaster, divideCeil(mostTokens, tileTokens));
 }
 
+/// A cut of a projection for steps of a known number of tokens.
+struct Choice {
+  int64_t rows, tokens, stages, threads, segments;
+  /// Rows of 128 bytes that the busiest multiprocessor copies, by which it is bound (decision
+  /// 0018).
+  int64_t cost;
+};
+
+/// The best cut for steps of `most` tokens: by how many tiles the busiest multiprocessor gets, or,
+/// with `split`, in equal runs.
+static Choice chooseCut(int64_t groups, int64_t kBlocks, int64_t most, bool split) {
+  std::vector<Choice> choices;
+  auto whole = [&](int64_t rows, int64_t tokens, int64_t stages, int64_t threads) {
+    int64_t tiles = divideCeil(8 * groups, rows) * divideCeil(most, tokens);
+    int64_t cost = divideCeil(tiles, kMultiprocessors) * kBlocks * (rows + tokens);
+    choices.push_back({rows, tokens, stages, threads, 0, cost});
+  };
+  // Warps share pieces of 16 rows by 8 tokens. What they load of them from shared memory for a
+  // product is least for these numbers of tokens.
+  for (int64_t tokens : {128, 112, 96, 80, 64})
+    if (tokens == 64 || tokens - 16 < most)
+      whole(128, tokens, 3, 256);
+  whole(64, 64, 4, 128);
+  int64_t tiles = divideCeil(8 * groups, 128) * divideCeil(most, 64), steps = tiles * kBlocks;
+  if (int64_t runs = std::min(kMultiprocessors, steps / kLeastSteps); split && runs > 1) {
+    // A run leaves up to two parts of 128 by 64 sums and reads as many.
+    int64_t parts = 4 * 64 * 128 * 4 / 128;
+    choices.push_back({128, 64, 3, 256, runs, divideCeil(steps, runs) * (128 + 64) + parts});
+  }
+  return *llvm::min_element(choices, [](auto &a, auto &b) { return a.cost < b.cost; });
+}
+
 ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlocks,
-                              const VariantPlan &plan) {
+                              kernel::Extent extent, const VariantPlan &plan) {
+  int64_t most = extent == kernel::Extent::R ? plan.maxLogitRows : plan.maxTokens;
+  int64_t tokens = plan.tokenTile;
+  if (!tokens && extent != kernel::Extent::R) {
+    Choice best = chooseCut(groups, kBlocks, most, plan.splitWork);
+    auto tile = kernel::MmaAttr::get(context, best.rows, best.tokens, /*k=*/64, best.stages,
+                                     best.segments, rasterOf(most, best.tokens));
+    return {tile, best.threads};
+  }
+  if (!tokens) // of a prompt's rows few have logits
+    tokens = 32;
   int64_t rows = 64, stages = 4, threads = 128, segments = 0;
   if (plan.splitWork) {
-    if (plan.tokenTile > 8) {
+    if (tokens > 8) {
       rows = 128;
       threads = 256;
-      stages = plan.tokenTile > 32 ? 3 : 4;
+      stages = tokens > 32 ? 3 : 4;
     } else {
       stages = 5; // of 9 KiB: two blocks fit into 100 KiB
     }
@@ -51,13 +93,8 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
     if (!segments) // a ring that goes on over tiles is never too long
       stages = std::clamp<int64_t>(kBlocks, 2, stages);
   }
-  if (plan.tokenTile == 128) { // as many rows: most operations for what is read
-    rows = 128;
-    threads = 256;
-    stages = 3;
-  }
-  auto tile = kernel::MmaAttr::get(context, rows, plan.tokenTile, /*k=*/64, stages, segments,
-                                   rasterOf(plan.maxTokens, plan.tokenTile));
+  auto tile = kernel::MmaAttr::get(context, rows, tokens, /*k=*/64, stages, segments,
+                                   rasterOf(most, tokens));
   return {tile, threads};
 }
 

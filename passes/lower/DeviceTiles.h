@@ -1,4 +1,4 @@
-// How kernels for CUDA devices are cut: threads, tiles and stages, from a small table.
+// How kernels for CUDA devices are cut: threads, tiles and stages, by what a block copies.
 #pragma once
 
 #include "dialect/kernel/Kernel.h"
@@ -29,9 +29,11 @@ struct ContractionCut {
 /// this variant. Decode reads each weight once and is as fast as memory, so tiles are as high as
 /// keeps the activations that every block reads a small part (64 rows for 8 tokens, 128 above), and
 /// where whole tiles would leave more than a twentieth of the multiprocessors idle, two runs of
-/// steps for each of them take their place.
+/// steps for each of them take their place. Prefill (`tokenTile` 0) has the tile whose waves leave
+/// the least to the busiest multiprocessor at the variant's most tokens, or, where work may be
+/// shared, a run of steps for each. `extent`: the rows that are computed, of which R are few.
 ContractionCut cutContraction(mlir::MLIRContext *context, int64_t groups, int64_t kBlocks,
-                              const VariantPlan &plan);
+                              kernel::Extent extent, const VariantPlan &plan);
 
 /// Takes stages away until the shared memory of `op` is within the limit.
 void fitStages(kernel::ContractOp op);

@@ -9,18 +9,20 @@
 //                                 func.func @step.decode_batch(...) {Q <= 1}
 //                                 func.func @step.prefill(...)      {}
 //
-// On CUDA devices norm chains are launches of their own, and a variant's projections compute tiles
-// of 8, 32, 64 or 128 tokens; decode variants may let blocks share work:
+// On CUDA devices norm chains are launches of their own, and a decode variant's projections compute
+// tiles of 8, 32 or 64 tokens; blocks may share the work of decode, and of prefill with at most 256
+// tokens:
 //
 //   func.func @step(...)      ->  func.func @step.decode_1(...)  {T <= 1, Q <= 1}
 //                                 func.func @step.decode_8(...)  {T <= 8, Q <= 1}
 //                                 func.func @step.decode_32(...) {T <= 32, Q <= 1}
 //                                 func.func @step.decode(...)    {Q <= 1}
-//                                 func.func @step.prefill_64(...) {T <= 64}
-//                                 func.func @step.prefill(...)   {}
+//                                 func.func @step.prefill_64(...)  {T <= 64}
+//                                 func.func @step.prefill_256(...) {T <= 256}
+//                                 func.func @step.prefill(...)     {}
 //
-// With `deterministic` nothing is shared, and all variants have the same kernels but for the tokens
-// of a tile, on which no result depends: a token's result is then the same bits whatever it is
+// With `deterministic` nothing is shared, and all variants have the same kernels but for the tiles
+// of projections, on which no result depends: a token's result is then the same bits whatever it is
 // computed together with. (On the host it is so anyway: decision 0002.)
 //
 // Before gemma-form-groups, because grouping follows a variant's plan.
@@ -40,8 +42,8 @@ using namespace gemma::passes;
 /// Rows up to which recomputing a norm chain in every projection is cheaper than a launch of its
 /// own.
 static constexpr int64_t kFewTokens = 8;
-/// Most tokens of the prefill variant with smaller tiles.
-static constexpr int64_t kSmallPrefill = 64;
+/// Most tokens of the smallest prefill variant, and of those whose blocks share work.
+static constexpr int64_t kSmallPrefill = 64, kSharedPrefill = 256;
 
 /// The set of sizes with `terms` all >= 0.
 static IntegerSet sizesWith(MLIRContext *context, ArrayRef<AffineExpr> terms) {
@@ -136,18 +138,20 @@ private:
       plan.tokenTile = plan.maxTokens <= 8 ? 8 : plan.maxTokens <= 32 ? 32 : 64;
       plan.splitWork = plan.fuseAttention = !deterministic;
     }
-    // Large tiles read weights and activations least often, small ones waste least.
-    if (fusion && maxChunk > kSmallPrefill) {
-      plans.push_back(anyPlan("prefill_64"));
-      plans.back().condition =
-          sizesWith(&getContext(), {kSmallPrefill - getAffineSymbolExpr(0, &getContext())});
-      plans.back().maxTokens = kSmallPrefill;
-      plans.back().maxSequences = std::min<int64_t>(maxBatch, kSmallPrefill);
-      plans.back().maxLogitRows = std::min<int64_t>(maxLogitRows, kSmallPrefill);
-      plans.back().tokenTile = 64;
-    }
+    // Few tokens leave multiprocessors idle unless they share.
+    for (int64_t most : {kSmallPrefill, kSharedPrefill})
+      if (fusion && most < maxChunk) {
+        plans.push_back(anyPlan("prefill_" + std::to_string(most)));
+        VariantPlan &plan = plans.back();
+        plan.condition = sizesWith(&getContext(), {most - getAffineSymbolExpr(0, &getContext())});
+        plan.maxTokens = most;
+        plan.maxSequences = std::min<int64_t>(maxBatch, most);
+        plan.maxLogitRows = std::min<int64_t>(maxLogitRows, most);
+        plan.splitWork = !deterministic;
+      }
     plans.push_back(anyPlan(fusion ? "prefill" : "unfused"));
-    plans.back().tokenTile = fusion && maxChunk > kSmallPrefill ? 128 : 64;
+    plans.back().splitWork = fusion && !deterministic && maxChunk <= kSharedPrefill;
+    plans.back().tokenTile = fusion ? 0 : 64;
     for (VariantPlan &plan : plans)
       plan.family = Family::Cuda;
     return plans;

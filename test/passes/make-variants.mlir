@@ -39,10 +39,14 @@
 // CUDA-NOT: @step.decode
 // CUDA: func.func @step.prefill_64(
 // CUDA-SAME: max_tokens = 64
-// CUDA-SAME: split_work = false
-// CUDA-SAME: token_tile = 64
+// CUDA-SAME: split_work = true
+// CUDA-SAME: token_tile = 0
+// CUDA: func.func @step.prefill_256(
+// CUDA-SAME: max_tokens = 256
+// CUDA-SAME: split_work = true
 // CUDA: func.func @step.prefill(
-// CUDA-SAME: token_tile = 128
+// CUDA-SAME: split_work = false
+// CUDA-SAME: token_tile = 0
 
 // CUDA64: func.func @step.decode_1(
 // CUDA64: func.func @step.decode_8

@@ -122,6 +122,8 @@ TEST(GpuContract, StoresAndReadsF32) {
 TEST(GpuContract, SharesLargeTilesAmongWarps) {
   check({256, 128, 128, 128, 64, 3, 256}, {129});
   check({128, 320, 128, 40, 64, 4, 128}, {41}); // an odd number of n-tiles a warp
+  check({128, 128, 128, 112, 64, 3, 256}, {113});
+  check({128, 128, 128, 80, 64, 3, 256}, {81});
 }
 
 // Three tiles of tokens in bands of two: of four tiles of rows the last one is not full.
