@@ -46,6 +46,7 @@ public:
   mlir::IRMapping values; ///< index values of the kernel (as i32) that were emitted already
   llvm::DenseMap<Value, View> views;
   llvm::SmallVector<Value> sizes; ///< T, B, Q, S, R as i32
+  Value block;                    ///< number of this block, i32
   Value thread, lane, warp;       ///< of this thread, i32
   Value sharedBase;               ///< !llvm.ptr<3>
   int64_t sharedBytes = 0;        ///< handed out so far

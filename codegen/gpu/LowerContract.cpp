@@ -22,66 +22,95 @@ Value nextSlot(GpuBuilder &b, Value slot, int64_t slots) {
   return b.select(b.equal(after, b.index(slots)), b.index(0), after);
 }
 
+} // namespace
+
+/// What a block does of a contraction.
+class ContractLowering {
+public:
+  virtual ~ContractLowering() = default;
+  virtual void fetch() = 0;
+  virtual void emit() = 0;
+};
+
+namespace {
+
 /// A block a tile.
-void lowerTile(GpuBuilder &b, ContractTile &tile, Value block) {
-  tile.takeShared(/*resultsInRing=*/true);
-  TileOrigin origin = tile.origin(block);
-  int64_t steps = tile.steps(), stages = tile.stages();
-  for (int64_t s = 0; s < stages - 1; ++s) {
-    if (s < steps)
-      tile.copyStep(origin, b.index(s), b.index(s));
-    b.commitCopies();
+class TileLowering : public ContractLowering {
+public:
+  TileLowering(GpuBuilder &b, kernel::ContractOp op) : b(b), tile(b, op) {}
+
+  void fetch() override {
+    if (!tile.check())
+      return;
+    tile.takeShared(/*resultsInRing=*/true);
+    origin = tile.origin(b.block);
+    for (int64_t s = 0; s < tile.stages() - 1; ++s) {
+      if (s < tile.steps())
+        tile.copyStep(origin, b.index(s), b.index(s));
+      b.commitCopies();
+    }
   }
-  SmallVector<Value> state = tile.zeros();
-  state.push_back(b.index(0));          // the slot to read
-  state.push_back(b.index(stages - 1)); // the slot to fill
-  state =
-      b.loop(b.index(0), b.index(steps), b.index(1), state, [&](Value step, ValueRange carried) {
-        Value reading = carried[carried.size() - 2], filling = carried.back();
-        b.waitCopies(stages - 2);
-        // All copies of the step are here, and nobody reads the slot to fill.
-        b.barrier();
-        Value ahead = b.add(step, stages - 1);
-        b.when(b.less(ahead, b.index(steps)), [&] { tile.copyStep(origin, ahead, filling); });
-        b.commitCopies();
-        SmallVector<Value> sums(carried.drop_back(2));
-        tile.addStep(step, reading, sums);
-        sums.push_back(nextSlot(b, reading, stages));
-        sums.push_back(nextSlot(b, filling, stages));
-        return sums;
-      });
-  b.waitCopies(0);
-  b.barrier();
-  state.truncate(state.size() - 2);
-  tile.store(origin, state);
-}
+
+  void emit() override {
+    int64_t steps = tile.steps(), stages = tile.stages();
+    SmallVector<Value> state = tile.zeros();
+    state.push_back(b.index(0));          // the slot to read
+    state.push_back(b.index(stages - 1)); // the slot to fill
+    state =
+        b.loop(b.index(0), b.index(steps), b.index(1), state, [&](Value step, ValueRange carried) {
+          Value reading = carried[carried.size() - 2], filling = carried.back();
+          b.waitCopies(stages - 2);
+          // All copies of the step are here, and nobody reads the slot to fill.
+          b.barrier();
+          Value ahead = b.add(step, stages - 1);
+          b.when(b.less(ahead, b.index(steps)), [&] { tile.copyStep(origin, ahead, filling); });
+          b.commitCopies();
+          SmallVector<Value> sums(carried.drop_back(2));
+          tile.addStep(step, reading, sums);
+          sums.push_back(nextSlot(b, reading, stages));
+          sums.push_back(nextSlot(b, filling, stages));
+          return sums;
+        });
+    b.waitCopies(0);
+    b.barrier();
+    state.truncate(state.size() - 2);
+    tile.store(origin, state);
+  }
+
+private:
+  GpuBuilder &b;
+  ContractTile tile;
+  TileOrigin origin;
+};
 
 /// A block a run of steps. Steps are numbered through all tiles.
-class StreamLowering {
+class StreamLowering : public ContractLowering {
 public:
-  StreamLowering(GpuBuilder &b, kernel::ContractOp op, ContractTile &tile)
-      : b(b), tile(tile), partials(b.viewOf(op, op.getPartials())),
-        tickets(b.viewOf(op, op.getTickets())), segments(op.getGpuTile()->getSegments()) {}
+  StreamLowering(GpuBuilder &b, kernel::ContractOp op)
+      : b(b), tile(b, op), partials(b.viewOf(op, op.getPartials())),
+        tickets(b.viewOf(op, op.getTickets())), segments(op.getGpuTileAttr().getSegments()) {}
 
-  void run(Value blockNumber) {
+  void fetch() override {
+    if (!tile.check())
+      return;
     tile.takeShared(/*resultsInRing=*/false);
     arrival.emplace(b);
-    block = blockNumber;
     Value total = b.mul(tile.tilesOfStep(), tile.steps());
     each = b.floorDiv(total, segments);
     longer = b.sub(total, b.mul(each, segments));
-    begin = firstStep(block);
-    Value end = firstStep(b.add(block, 1));
-
-    int64_t stages = tile.stages();
-    Place ahead = placeOf(begin);
-    Place reading = ahead;
-    for (int64_t s = 0; s < stages - 1; ++s) {
+    begin = firstStep(b.block);
+    end = firstStep(b.add(b.block, 1));
+    reading = ahead = placeOf(begin);
+    for (int64_t s = 0; s < tile.stages() - 1; ++s) {
       b.when(b.less(b.add(begin, s), end),
              [&] { tile.copyStep(tile.origin(ahead.tile), ahead.step, b.index(s)); });
       b.commitCopies();
       ahead = after(ahead);
     }
+  }
+
+  void emit() override {
+    int64_t stages = tile.stages();
     SmallVector<Value> state = tile.zeros();
     state.append(
         {reading.tile, reading.step, b.index(0), ahead.tile, ahead.step, b.index(stages - 1)});
@@ -153,7 +182,7 @@ private:
   SmallVector<Value> combine(Value tileBegin, Value beginsHere, ArrayRef<Value> sums) {
     // A block has at most two parts: one that begins before its run, one that ends after it.
     Value isSecond = b.select(beginsHere, b.index(1), b.index(0));
-    forParts(b.add(b.mul(block, 2), isSecond), [&](int64_t i, Value pointer) {
+    forParts(b.add(b.mul(b.block, 2), isSecond), [&](int64_t i, Value pointer) {
       b.storeAt(pointer, b.fromElements(sums.slice(static_cast<size_t>(i), 4)), chunk);
     });
     Value first = blockOf(tileBegin), last = blockOf(b.add(tileBegin, tile.steps() - 1));
@@ -188,26 +217,26 @@ private:
   static constexpr int64_t chunk = 16; ///< bytes of four sums
 
   GpuBuilder &b;
-  ContractTile &tile;
+  ContractTile tile;
   View partials, tickets;
   int64_t segments;
   std::optional<LastArrival> arrival;
-  Value block;
-  Value each, longer; ///< steps of a run, and how many runs have one more
-  Value begin;        ///< of this block's run
+  Value each, longer;   ///< steps of a run, and how many runs have one more
+  Value begin, end;     ///< of this block's run
+  Place reading, ahead; ///< its first step, and the first that is not fetched before the loop
 };
 
 } // namespace
 
-void lowerContract(GpuBuilder &b, kernel::ContractOp op) {
-  ContractTile tile(b, op);
-  if (!tile.check())
-    return;
-  Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : b.index(0);
-  if (op.getGpuTile()->getSegments() > 0)
-    StreamLowering(b, op, tile).run(block);
+Contraction::Contraction(GpuBuilder &b, kernel::ContractOp op) {
+  if (op.getGpuTile() && op.getGpuTileAttr().getSegments() > 0)
+    lowering = std::make_unique<StreamLowering>(b, op);
   else
-    lowerTile(b, tile, block);
+    lowering = std::make_unique<TileLowering>(b, op);
 }
+
+Contraction::~Contraction() = default;
+void Contraction::fetch() { lowering->fetch(); }
+void Contraction::emit() { lowering->emit(); }
 
 } // namespace gemma::codegen::cuda

@@ -96,7 +96,12 @@ void emitOps(GpuBuilder &b, kernel::GridOp grid, const CoreOpLines &lines, Atten
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
         .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
-        .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
+        .Case([&](kernel::ContractOp contract) {
+          Contraction lowering(b, contract);
+          lowering.fetch();
+          if (!b.failed)
+            lowering.emit();
+        })
         .Case([&](kernel::AttentionOp) { attention->emit(); })
         .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })
         .Case<kernel::EndOp>([](auto) {})
@@ -136,10 +141,10 @@ void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &no
         .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
         .Case([&](kernel::GridOp grid) {
           Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-          block = arith::IndexCastOp::create(b, b.getI32Type(), block);
-          b.values.map(grid.getBlockIndex(), block);
+          b.block = arith::IndexCastOp::create(b, b.getI32Type(), block);
+          b.values.map(grid.getBlockIndex(), b.block);
           Value blocks = b.apply(kernel.getGrid().getResult(0), {}, b.sizes);
-          b.when(b.less(block, blocks), [&] { emitGrid(b, grid, nodes); });
+          b.when(b.less(b.block, blocks), [&] { emitGrid(b, grid, nodes); });
         })
         .Case<kernel::ReturnOp>([](auto) {})
         .Default([&](Operation *other) {

@@ -1,5 +1,5 @@
-// Lowers GPU kernels to gpu.func of scf, arith, vector, NVVM and LLVM. One function a core op, each
-// in its own file.
+// Lowers GPU kernels to gpu.func of scf, arith, vector, NVVM and LLVM. A function a core op, or a
+// class where something comes between its parts, each in its own file.
 #pragma once
 
 #include "codegen/gpu/GpuBuilder.h"
@@ -19,8 +19,22 @@ mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, mlir:
                                                     std::vector<std::string> *nodes = nullptr);
 
 void lowerRows(GpuBuilder &b, kernel::RowsOp op);
-void lowerContract(GpuBuilder &b, kernel::ContractOp op);
 void lowerTopK(GpuBuilder &b, kernel::TopKOp op);
+
+/// kernel.contract in two steps, so that its first copies may be on their way before what else the
+/// block does.
+class Contraction {
+public:
+  Contraction(GpuBuilder &b, kernel::ContractOp op);
+  ~Contraction();
+  /// Starts the first copies.
+  void fetch();
+  /// Emits the rest.
+  void emit();
+
+private:
+  std::unique_ptr<class ContractLowering> lowering;
+};
 
 /// kernel.attention in two steps: what makes its queries lies between them, and is left out with
 /// the rest in blocks that have nothing to do.
