@@ -68,6 +68,13 @@ def LowerGroups : Pass<"gemma-lower-groups", "::mlir::ModuleOp"> {
   let dependentDialects = ["::gemma::program::ProgramDialect", "::gemma::kernel::KernelDialect"];
 }
 
+def FuseRows : Pass<"gemma-fuse-rows", "::gemma::kernel::FuncOp"> {
+  let summary = "Make one kernel.rows of several that pass their rows on";
+  let description = [{
+    For kernels of GPUs, where `gemma-lower-groups` does the same before it names a kernel.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // memory
 //===----------------------------------------------------------------------===//

@@ -64,7 +64,11 @@ public:
   void run() {
     if (!collectAccesses() || !checkInPlace())
       return;
-    if (op.getOnce())
+    if (op.getOnce() && llvm::any_of(op.getOutputs(), [](Value memory) {
+          return memory.getDefiningOp<kernel::ScratchOp>();
+        }))
+      b.fail(op, "stores scratch once, which only GPU kernels do");
+    else if (op.getOnce())
       b.when(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.begin, b.index(0)),
              [&] { emitDomain(); });
     else

@@ -157,14 +157,21 @@ void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &no
 
 } // namespace
 
-/// Blocks of a projection with 8 warps that a multiprocessor shall hold at once: one where tiles
-/// are as large as its registers, else two. Left to itself the assembler aims for three, and
-/// spills.
+/// Blocks that a multiprocessor shall hold at once, where the assembler left to itself aims for
+/// more and spills: of a projection with 8 warps one where tiles are as large as its registers,
+/// else two; of rows three, of rows of heads, which are kept whole by a warp each, one.
 static std::optional<int32_t> residentBlocks(kernel::FuncOp kernel) {
-  std::optional<int32_t> blocks;
-  kernel.walk([&](kernel::ContractOp op) {
-    if (kernel.getLaunchAttr().getThreads() == 256 && op.getGpuTile())
-      blocks = op.getGpuTile()->getTokens() > 32 ? 1 : 2;
+  if (kernel.getLaunchAttr().getThreads() != 256)
+    return std::nullopt;
+  std::optional<int32_t> blocks = 3;
+  AffineExpr one = getAffineConstantExpr(1, kernel.getContext());
+  kernel.walk([&](Operation *op) {
+    if (auto rows = dyn_cast<kernel::RowsOp>(op); rows && rows.getDomain().getResult(3) != one)
+      blocks = 1;
+    if (auto contract = dyn_cast<kernel::ContractOp>(op); contract && contract.getGpuTile())
+      blocks = contract.getGpuTileAttr().getTokens() > 32 ? 1 : 2;
+    else if (isa<kernel::AttentionOp, kernel::TopKOp>(op))
+      blocks = std::nullopt;
   });
   return blocks;
 }

@@ -42,15 +42,16 @@ public:
   void run() {
     if (!collectAccesses() || !checkInPlace())
       return;
-    if (op.getOnce()) {
-      Value block = op->getParentOfType<kernel::GridOp>().getBlockIndex();
-      b.when(b.equal(b.values.lookup(block), b.index(0)), [&] { emitDomain(); });
-    } else {
+    if (op.getOnce() && llvm::none_of(op.getOutputs(), isScratch))
+      b.when(isFirstBlock(), [&] { emitDomain(); });
+    else
       emitDomain();
-    }
   }
 
 private:
+  static bool isScratch(Value memory) { return memory.getDefiningOp<kernel::ScratchOp>(); }
+  Value isFirstBlock() { return b.equal(b.block, b.index(0)); }
+
   bool collectAccesses() {
     SmallVector<Value> memories(op.getInputs());
     llvm::append_range(memories, op.getOutputs());
@@ -161,24 +162,15 @@ private:
   //===--- chunks ---===//
 
   /// Elements of a chunk of [lo, hi): 16 bytes of the narrowest memory, fewer if the range is not a
-  /// multiple or if threads would have nothing to do.
+  /// multiple. Threads with nothing to do cost less than accesses of half the width.
   int64_t chunkWidth(int64_t lo, int64_t hi) {
     int64_t width = 4, length = hi - lo;
     for (const RowAccess &access : accesses)
       if (access.view.elementBytes() == 2)
         width = 8;
-    // Beside an attention, whose blocks have registers to spare, lanes with nothing to do cost less
-    // than accesses of half the width.
-    if (width == 8 && length / width < team && !besideAttention())
-      width = 4;
     while (length % width != 0)
       width /= 2;
     return width;
-  }
-
-  bool besideAttention() {
-    auto grid = op->getParentOfType<kernel::GridOp>();
-    return !grid.getBody().front().getOps<kernel::AttentionOp>().empty();
   }
 
   /// Calls `body` for this thread's chunks of [lo, hi), with values that it carries from one to the
@@ -251,9 +243,18 @@ private:
           for (auto [o, row] : llvm::zip_equal(outputs, rows))
             computed.push_back(
                 prepareStore(accesses[numInputs() + o], chunk, evaluate(row, chunk)));
-          auto store = [&] {
+          // What does not lie in scratch is stored by the first block alone, if `once`.
+          auto storeSome = [&](bool ofScratch) {
             for (auto [o, prepared] : llvm::zip_equal(outputs, computed))
-              storeRow(accesses[numInputs() + o], chunk, prepared);
+              if (isScratch(op.getOutputs()[o]) == ofScratch)
+                storeRow(accesses[numInputs() + o], chunk, prepared);
+          };
+          auto store = [&] {
+            storeSome(/*ofScratch=*/true);
+            if (op.getOnce() && !llvm::all_of(op.getOutputs(), isScratch))
+              b.when(isFirstBlock(), [&] { storeSome(/*ofScratch=*/false); });
+            else
+              storeSome(/*ofScratch=*/false);
           };
           if (chunk.inside)
             b.when(chunk.inside, store);

@@ -259,8 +259,9 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     `tensor.extract_slice` and `tensor.insert_slice` with static offsets and unit strides,
     `kernel.reduce`.
 
-    `once`: only the range that holds block 0 runs it (so that one block writes a result that every
-    block computes).
+    `once`: what does not lie in scratch is stored by the range that holds block 0 alone (so that one
+    block writes a result that every block computes). On the host no other range runs the op, and it has
+    no scratch.
 
     `swizzled = [i]`: input i is a weight in the layout of GPU contractions (`kernel.contract`). Its
     map gives logical indices; the eight chunks of 8 columns in the last dimension are stored

@@ -1,5 +1,7 @@
 #include "passes/lower/KernelAssembler.h"
 
+#include "passes/lower/FuseRows.h"
+
 #include "dialect/kernel/SharedMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -87,8 +89,24 @@ Value KernelAssembler::enterGrid(Location loc) {
   return grid.getBlockIndex();
 }
 
+void KernelAssembler::fuseRows() {
+  passes::fuseRows(function);
+  llvm::DenseMap<Value, kernel::Access> used;
+  function.walk([&](Operation *op) {
+    kernel::forEachAccess(op, [&](Value memory, kernel::Access access) {
+      auto [it, isNew] = used.try_emplace(memory, access);
+      if (it->second != access)
+        it->second = kernel::Access::ReadWrite;
+    });
+  });
+  for (auto &[memory, argument] : arguments)
+    argument.access = used.lookup(argument.value);
+}
+
 kernel::FuncOp KernelAssembler::finish(ModuleOp module, StringRef nodes, AffineMap grid,
                                        int64_t threads) {
+  if (threads)
+    fuseRows();
   SmallVector<Type> types;
   SmallVector<Attribute> attributes;
   Builder b(module.getContext());

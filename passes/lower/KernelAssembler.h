@@ -60,6 +60,10 @@ public:
   /// Program-level memories in the order of the kernel's arguments.
   llvm::SmallVector<mlir::Value> launchOperands() const;
 
+  /// Merges rows that are passed on (FuseRows.h), and finds anew how the kernel uses its arguments.
+  /// finish() does so for GPU kernels.
+  void fuseRows();
+
 private:
   kernel::FuncOp function;
   mlir::OpBuilder inner;

@@ -31,3 +31,19 @@ kernel.func @half_arithmetic(%x: memref<?x8xbf16> {kernel.access = #kernel.acces
   }
   kernel.return
 }
+
+// -----
+
+// Ranges other than the first would lack the scratch.
+kernel.func @once_in_scratch(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (1)> {
+  %s = kernel.scratch : memref<4x8xf32>
+  // expected-error @+1 {{stores scratch once, which only GPU kernels do}}
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T> once
+    ins(%x : memref<?x8xf32>) outs(%s, %y : memref<4x8xf32>, memref<?x8xf32>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%r: tensor<8xf32>):
+    kernel.yield %r, %r : tensor<8xf32>, tensor<8xf32>
+  }
+  kernel.return
+}

@@ -189,8 +189,7 @@ void KernelReference::evaluateBlock(Block &body, int64_t block) {
 }
 
 void KernelReference::evaluate(kernel::RowsOp op, int64_t block) {
-  if (op.getOnce() && block != 0)
-    return;
+  bool storesAll = !op.getOnce() || block == 0;
   SmallVector<int64_t> box;
   for (AffineExpr bound : op.getDomain().getResults())
     box.push_back(evaluateExpr(bound, block, sizes));
@@ -202,6 +201,11 @@ void KernelReference::evaluate(kernel::RowsOp op, int64_t block) {
     return indices;
   };
   ArrayRef<int64_t> swizzled = op.getSwizzled().value_or(ArrayRef<int64_t>());
+  auto swizzle = [&](SmallVector<int64_t> at, size_t memory) {
+    if (llvm::is_contained(swizzled, static_cast<int64_t>(memory)))
+      at.back() ^= 8 * at[at.size() - 2];
+    return at;
+  };
   Block &body = op.getBody().front();
   for (int64_t t = box[0]; t < std::min(box[1], extent(op.getExtent())); ++t)
     for (int64_t h = box[2]; h < box[3]; ++h) {
@@ -214,17 +218,19 @@ void KernelReference::evaluate(kernel::RowsOp op, int64_t block) {
         auto type = dyn_cast<RankedTensorType>(argument.getType());
         for (dims[2] = 0; dims[2] < (type ? type.getDimSize(0) : 1); ++dims[2]) {
           SmallVector<int64_t> at = indicesOf(maps[i], dims);
-          if (llvm::is_contained(swizzled, static_cast<int64_t>(i)))
-            at.back() ^= 8 * at[at.size() - 2];
-          rows[argument].push_back(load(view(input), at));
+          rows[argument].push_back(load(view(input), swizzle(at, i)));
         }
       }
       std::vector<Row> results = evaluateBody(body, rows);
-      for (auto [o, output] : llvm::enumerate(op.getOutputs()))
+      for (auto [o, output] : llvm::enumerate(op.getOutputs())) {
+        size_t i = op.getInputs().size() + o;
+        if (!storesAll && view(output).scratch.empty())
+          continue;
         for (size_t e = 0; e < results[o].size() && problem.empty(); ++e) {
           dims[2] = static_cast<int64_t>(e);
-          store(view(output), indicesOf(maps[op.getInputs().size() + o], dims), results[o][e]);
+          store(view(output), swizzle(indicesOf(maps[i], dims), i), results[o][e]);
         }
+      }
     }
 }
 
