@@ -14,7 +14,7 @@ constexpr int64_t rowBytes = 128;    ///< of a row of a k-block in shared memory
 
 ContractTile::ContractTile(GpuBuilder &b, kernel::ContractOp op)
     : b(b), op(op), act(b.viewOf(op, op.getAct())), weight(b.viewOf(op, op.getWeight())),
-      out(b.viewOf(op, op.getOut())), pair(op.getPair() ? 2 : 1) {
+      out(b.viewOf(op, op.getOut())), prepared(op.hasPreparedRows()), pair(op.getPair() ? 2 : 1) {
   if (op.getBest())
     best = b.viewOf(op, op.getBest());
 }
@@ -33,7 +33,7 @@ bool ContractTile::check() {
   tileTokens = tile.getTokens();
   stageCount = tile.getStages();
   blocksOfStage = tile.getK() / blockColumns;
-  depth = act.dim(1);
+  depth = prepared ? blockColumns * act.dim(0) : act.dim(1);
   groups = weight.dim(1);
   kBlocks = weight.dim(0);
   Type sum = op.getEpilogue().front().getArgument(0).getType();
@@ -75,7 +75,7 @@ bool ContractTile::assignWarps() {
 }
 
 int64_t ContractTile::weightBytes() const { return tileRows * rowBytes; }
-int64_t ContractTile::actBytes() const { return tileTokens * rowBytes; }
+int64_t ContractTile::actBytes() const { return prepared ? 0 : tileTokens * rowBytes; }
 int64_t ContractTile::blockBytes() const { return weightBytes() + actBytes(); }
 int64_t ContractTile::stageBytes() const { return blocksOfStage * blockBytes(); }
 int64_t ContractTile::outColumns() const { return tileRows / pair; }
@@ -85,11 +85,11 @@ int64_t ContractTile::outRowBytes() const { return outColumns() * out.elementByt
 void ContractTile::takeShared(bool resultsInRing) {
   int64_t start = b.mark();
   ring = b.shared({stageCount * stageBytes()}, b.getI8Type());
+  int64_t end = b.mark();
   if (resultsInRing)
     b.release(start);
   tileOut = b.shared({tileTokens * outRowBytes()}, b.getI8Type());
-  if (resultsInRing)
-    b.release(start);
+  b.release(std::max(end, b.mark()));
   tokens = b.extent(op.getExtent());
   Value warpOfRows = b.mod(b.warp, warpsOfRows), warpOfTokens = b.floorDiv(b.warp, warpsOfRows);
   weightRow = b.add(b.mul(warpOfRows, mTiles * 16), b.mod(b.lane, 16));
@@ -127,7 +127,8 @@ void ContractTile::copyStep(const TileOrigin &tile, Value step, Value slot) {
     Value base = b.add(b.mul(slot, stageBytes()), i * blockBytes());
     auto copy = [&] {
       copyWeights(tile, kBlock, base);
-      copyActivations(tile, kBlock, b.add(base, weightBytes()));
+      if (!prepared)
+        copyActivations(tile, kBlock, b.add(base, weightBytes()));
     };
     if (kBlocks % blocksOfStage == 0)
       copy();
@@ -212,14 +213,14 @@ SmallVector<Value> ContractTile::zeros() {
 void ContractTile::addStep(Value step, Value slot, SmallVector<Value> &sums) {
   for (int64_t i = 0; i < blocksOfStage; ++i) {
     Value base = b.add(b.mul(slot, stageBytes()), i * blockBytes());
+    Value kBlock = b.add(b.mul(step, blocksOfStage), i);
     if (kBlocks % blocksOfStage == 0) {
-      addBlock(base, sums);
+      addBlock(kBlock, base, sums);
       continue;
     }
-    Value kBlock = b.add(b.mul(step, blocksOfStage), i);
     sums = b.choose(b.less(kBlock, b.index(kBlocks)), sums, [&] {
       SmallVector<Value> added = sums;
-      addBlock(base, added);
+      addBlock(kBlock, base, added);
       return added;
     });
   }
@@ -231,8 +232,17 @@ Value ContractTile::place(Value base, Value row, Value chunk) {
                b.add(b.mul(row, rowBytes), b.mul(b.bitXor(chunk, b.mod(row, 8)), chunkBytes)));
 }
 
+/// Registers of 8 tokens for chunks `chunk` to `chunk` + 3 of a k-block of prepared rows. Tokens
+/// that the step does not have are the last one again: their sums are not stored.
+SmallVector<Value> ContractTile::loadPrepared(Value kBlock, int64_t chunk) {
+  Value row = b.minimum(b.mod(b.lane, 8), b.sub(tokens, b.index(1)));
+  Value base = b.mul(kBlock, act.dim(1) * rowBytes);
+  Value at = place(base, row, b.add(b.floorDiv(b.lane, 8), chunk));
+  return b.loadMatrices(b.sharedPointer(act, at), 4, /*transposed=*/false);
+}
+
 /// 64 columns: four steps of 16.
-void ContractTile::addBlock(Value base, SmallVector<Value> &sums) {
+void ContractTile::addBlock(Value kBlock, Value base, SmallVector<Value> &sums) {
   Value actBase = b.add(base, weightBytes());
   Value laneOf8 = b.mod(b.lane, 8), upper = b.floorDiv(b.lane, 16);
   Value oddChunk = b.mod(b.floorDiv(b.lane, 8), 2);
@@ -253,7 +263,9 @@ void ContractTile::addBlock(Value base, SmallVector<Value> &sums) {
       tokensOf.push_back({four[2], four[3]});
     }
     if (nTiles % 2) {
-      if (kk % 2 == 0) {
+      if (kk % 2 == 0 && prepared) {
+        lastTokens = loadPrepared(kBlock, 2 * kk);
+      } else if (kk % 2 == 0) {
         Value row = b.add(b.add(tokenRow, 8 * (nTiles - 1)), laneOf8);
         Value at = place(actBase, row, b.add(b.floorDiv(b.lane, 8), 2 * kk));
         lastTokens = b.loadMatrices(b.sharedPointer(ring, at), 4, /*transposed=*/false);

@@ -5,9 +5,11 @@
 // asynchronously 16 bytes at a time; warps read them with ldmatrix and multiply with mma.sync
 // m16n8k16, rows of the weight as M and tokens as N. Rows of shared memory are 128 bytes (64
 // columns) whose eight 16-byte chunks are exclusive-or'ed with the row's number, so that ldmatrix
-// has no bank conflicts; the weight is stored that way already.
+// has no bank conflicts; the weight is stored that way already. Activations that this block has
+// prepared in shared memory stay where they are.
 //
-// Tokens and rows beyond the end are zero in shared memory and not stored. The results go through
+// Tokens and rows beyond the end are zero in shared memory (of prepared tokens the last one again)
+// and not stored. The results go through
 // shared memory, so that they are stored 16 bytes at a time.
 #pragma once
 
@@ -57,7 +59,7 @@ private:
   int64_t rowTiles() const;
   Value tokenTiles();          ///< of the step
   int64_t weightBytes() const; ///< of one k-block
-  int64_t actBytes() const;
+  int64_t actBytes() const;    ///< none if they are prepared
   int64_t blockBytes() const;
   int64_t stageBytes() const;
   int64_t outColumns() const;
@@ -66,14 +68,16 @@ private:
   void copyActivations(const TileOrigin &tile, Value kBlock, Value base);
   Value loadChunk(Value token, Value column, Value there);
   Value place(Value base, Value row, Value chunk);
-  void addBlock(Value base, llvm::SmallVector<Value> &sums);
+  void addBlock(Value kBlock, Value base, llvm::SmallVector<Value> &sums);
+  llvm::SmallVector<Value> loadPrepared(Value kBlock, int64_t chunk);
   void storeRows(const TileOrigin &tile);
   void storeBest(const TileOrigin &tile);
 
   GpuBuilder &b;
   kernel::ContractOp op;
   View act, weight, out, best;
-  int64_t pair; ///< weight rows of an output
+  bool prepared; ///< whether activations are in shared memory already
+  int64_t pair;  ///< weight rows of an output
   int64_t tileRows = 0, tileTokens = 0, stageCount = 0, blocksOfStage = 0;
   int64_t depth = 0, groups = 0, kBlocks = 0, stepCount = 0;
   int64_t warpsOfRows = 0, mTiles = 0, nTiles = 0; ///< tiles of 16 rows and 8 tokens of a warp

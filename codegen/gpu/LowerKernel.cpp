@@ -1,5 +1,6 @@
-// kernel.func -> gpu.module with one gpu.func: arguments, sizes, shared memory, the grid's ops with
-// a barrier between one and the next.
+// kernel.func -> gpu.module with one gpu.func: arguments, sizes, shared memory, then the rows
+// before the grid and the grid's ops, with a barrier between one and the next. What a contraction
+// copies first is on its way before all of them.
 #include "codegen/gpu/Lowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -79,79 +80,114 @@ std::string nodeOf(Operation &op) {
   return names.empty() ? op.getName().getStringRef().str() : llvm::join(names, " + ");
 }
 
-/// Where each core op's code is said to come from.
-using CoreOpLines = llvm::DenseMap<Operation *, Location>;
+/// Core ops outside of the grid, which every block runs, then those of the grid.
+SmallVector<Operation *> opsOfBlock(kernel::FuncOp kernel, kernel::GridOp grid) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : kernel.getBody().front())
+    if (isa<kernel::RowsOp>(op))
+      ops.push_back(&op);
+  for (Operation &op : grid.getBody().front().without_terminator())
+    ops.push_back(&op);
+  return ops;
+}
 
-/// Emits the grid's ops; `attention` is that of kernel.attention, whose work has been found.
-void emitOps(GpuBuilder &b, kernel::GridOp grid, const CoreOpLines &lines, Attention *attention) {
-  bool afterCoreOp = false;
-  for (Operation &op : grid.getBody().front()) {
-    if (isCoreOp(op)) {
-      b.setLoc(lines.at(&op));
-      // What one op wrote, in shared or global memory, the next one may read.
-      if (afterCoreOp)
-        b.barrier();
-      afterCoreOp = true;
+class BlockLowering {
+public:
+  BlockLowering(GpuBuilder &b, kernel::FuncOp kernel, kernel::GridOp grid)
+      : b(b), kernel(kernel), ops(opsOfBlock(kernel, grid)) {}
+
+  void run(std::vector<std::string> &nodes) {
+    for (Operation *op : ops)
+      if (isCoreOp(*op)) {
+        nodes.push_back(nodeOf(*op));
+        auto line = FileLineColLoc::get(kernel.getSymNameAttr(), unsigned(nodes.size()), 0);
+        lines.try_emplace(op, NameLoc::get(b.getStringAttr(nodes.back()), line));
+      }
+    for (Operation *op : ops) {
+      // Blocks that share a sequence's keys make the queries too; those without keys need none.
+      if (auto found = dyn_cast<kernel::AttentionOp>(op)) {
+        b.setLoc(lines.at(op));
+        attention.emplace(b, found);
+        Value hasWork = attention->findWork();
+        if (!b.failed)
+          b.when(hasWork, [&] { emitOps(); });
+        return;
+      }
+      if (auto found = dyn_cast<kernel::ContractOp>(op)) {
+        if (!checkFetched(found))
+          return;
+        b.setLoc(lines.at(op));
+        contraction.emplace(b, found);
+        contraction->fetch();
+      }
     }
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
-        .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
-        .Case([&](kernel::ContractOp contract) {
-          Contraction lowering(b, contract);
-          lowering.fetch();
-          if (!b.failed)
-            lowering.emit();
-        })
-        .Case([&](kernel::AttentionOp) { attention->emit(); })
-        .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })
-        .Case<kernel::EndOp>([](auto) {})
-        .Default([&](Operation *other) {
-          b.fail(other, "is not a core op: GPU kernels cannot hold it");
-        });
-    if (b.failed)
-      return;
+    if (!b.failed)
+      emitOps();
   }
-}
 
-void emitGrid(GpuBuilder &b, kernel::GridOp grid, std::vector<std::string> &nodes) {
-  StringAttr file = grid->getParentOfType<kernel::FuncOp>().getSymNameAttr();
-  CoreOpLines lines;
-  kernel::AttentionOp attention;
-  for (Operation &op : grid.getBody().front())
-    if (isCoreOp(op)) {
-      nodes.push_back(nodeOf(op));
-      auto line = FileLineColLoc::get(file, static_cast<unsigned>(nodes.size()), 0);
-      lines.try_emplace(&op, NameLoc::get(b.getStringAttr(nodes.back()), line));
-      if (auto found = dyn_cast<kernel::AttentionOp>(op))
-        attention = found;
+private:
+  /// Whether what a contraction fetches before all other ops is what it finds after them.
+  bool checkFetched(kernel::ContractOp op) {
+    for (Operation *other : ops) {
+      if (other != op && isa<kernel::ContractOp, kernel::AttentionOp>(other)) {
+        b.fail(other, "lies beside a kernel.contract: a GPU kernel has one of them");
+        return false;
+      }
+      bool changes = false;
+      kernel::forEachAccess(other, [&](Value memory, kernel::Access access) {
+        bool fetched = memory == op.getWeight() || (memory == op.getAct() && !op.hasPreparedRows());
+        changes |= other != op && fetched && access != kernel::Access::Read;
+      });
+      if (changes) {
+        b.fail(other, "writes what a kernel.contract of the same GPU kernel copies before it");
+        return false;
+      }
     }
-  if (!attention)
-    return emitOps(b, grid, lines, nullptr);
-  // Blocks that share a sequence's keys make the queries too; those without keys need none.
-  b.setLoc(lines.at(attention));
-  Attention lowering(b, attention);
-  Value hasWork = lowering.findWork();
-  if (!b.failed)
-    b.when(hasWork, [&] { emitOps(b, grid, lines, &lowering); });
-}
+    return true;
+  }
+
+  void emitOps() {
+    bool afterCoreOp = false;
+    for (Operation *op : ops) {
+      if (isCoreOp(*op)) {
+        b.setLoc(lines.at(op));
+        // What one op wrote, in shared or global memory, the next one may read.
+        if (afterCoreOp)
+          b.barrier();
+        afterCoreOp = true;
+      }
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
+          .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
+          .Case([&](kernel::ContractOp) { contraction->emit(); })
+          .Case([&](kernel::AttentionOp) { attention->emit(); })
+          .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })
+          .Default([&](Operation *other) {
+            b.fail(other, "is not a core op: GPU kernels cannot hold it");
+          });
+      if (b.failed)
+        return;
+    }
+  }
+
+  GpuBuilder &b;
+  kernel::FuncOp kernel;
+  SmallVector<Operation *> ops;
+  /// Where each core op's code is said to come from.
+  llvm::DenseMap<Operation *, Location> lines;
+  std::optional<Attention> attention;
+  std::optional<Contraction> contraction;
+};
 
 void emitBody(GpuBuilder &b, kernel::FuncOp kernel, std::vector<std::string> &nodes) {
-  for (Operation &op : kernel.getBody().front()) {
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case([&](kernel::ScratchOp scratch) { emitScratch(b, scratch); })
-        .Case([&](kernel::GridOp grid) {
-          Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-          b.block = arith::IndexCastOp::create(b, b.getI32Type(), block);
-          b.values.map(grid.getBlockIndex(), b.block);
-          Value blocks = b.apply(kernel.getGrid().getResult(0), {}, b.sizes);
-          b.when(b.less(b.block, blocks), [&] { emitGrid(b, grid, nodes); });
-        })
-        .Case<kernel::ReturnOp>([](auto) {})
-        .Default([&](Operation *other) {
-          b.fail(other, "lies outside kernel.grid: GPU kernels have no hoisted part");
-        });
-    if (b.failed)
-      return;
+  for (auto scratch : kernel.getBody().front().getOps<kernel::ScratchOp>())
+    emitScratch(b, scratch);
+  for (auto grid : kernel.getBody().front().getOps<kernel::GridOp>()) {
+    Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+    b.block = arith::IndexCastOp::create(b, b.getI32Type(), block);
+    b.values.map(grid.getBlockIndex(), b.block);
+    Value blocks = b.apply(kernel.getGrid().getResult(0), {}, b.sizes);
+    b.when(b.less(b.block, blocks), [&] { BlockLowering(b, kernel, grid).run(nodes); });
   }
 }
 

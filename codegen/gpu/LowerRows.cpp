@@ -19,7 +19,8 @@ namespace gemma::codegen::cuda {
 namespace {
 
 constexpr int64_t longestRowOfWarp = 2048; ///< longer ones keep too many registers, or loop
-constexpr int64_t mostUnrolled = 4;        ///< chunks that a thread keeps in registers
+/// Chunks that a thread keeps in registers: more in a projection, whose sums begin after the rows.
+constexpr int64_t mostUnrolled = 4, mostInProjection = 6;
 
 /// A thread's piece of a row: elements [start + shift, start + shift + width), all within [lo, hi).
 /// start is lo - shift plus a multiple of width.
@@ -58,8 +59,8 @@ private:
     for (auto [memory, map] :
          llvm::zip_equal(memories, op.getMaps().getAsValueRange<AffineMapAttr>()))
       accesses.push_back({b.viewOf(op, memory), map});
-    for (int64_t input : op.getSwizzled().value_or(ArrayRef<int64_t>()))
-      accesses[static_cast<size_t>(input)].swizzled = true;
+    for (int64_t memory : op.getSwizzled().value_or(ArrayRef<int64_t>()))
+      accesses[static_cast<size_t>(memory)].swizzled = true;
     for (const RowAccess &access : accesses)
       if (access.view.element().isF64())
         b.fail(op, "holds f64, which GPU kernels do not compute with");
@@ -179,7 +180,8 @@ private:
                                function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
     int64_t width = chunkWidth(lo, hi), step = width * team;
     int64_t iterations = llvm::divideCeil(hi - lo, step);
-    if (iterations <= mostUnrolled) {
+    bool inProjection = !op->getParentOfType<kernel::GridOp>();
+    if (iterations <= (inProjection ? mostInProjection : mostUnrolled)) {
       SmallVector<Value> state(carried);
       for (int64_t i = 0; i < iterations; ++i)
         state = body(unrolledChunk(lo, hi, width, i), state);

@@ -21,13 +21,13 @@ mlir::FailureOr<mlir::gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, mlir:
 void lowerRows(GpuBuilder &b, kernel::RowsOp op);
 void lowerTopK(GpuBuilder &b, kernel::TopKOp op);
 
-/// kernel.contract in two steps, so that its first copies may be on their way before what else the
-/// block does.
+/// kernel.contract in two steps, so that its first weights are on their way while the block
+/// prepares activations.
 class Contraction {
 public:
   Contraction(GpuBuilder &b, kernel::ContractOp op);
   ~Contraction();
-  /// Starts the first copies.
+  /// Starts the first copies of weights, and of activations that are not prepared.
   void fetch();
   /// Emits the rest.
   void emit();

@@ -193,15 +193,15 @@ LogicalResult RowsOp::verify() {
     if (!isAllowed(op))
       return op.emitOpError() << "cannot be in the body of a kernel.rows";
   // rows_c8
-  for (int64_t input : getSwizzled().value_or(ArrayRef<int64_t>())) {
-    auto type = input >= 0 && input < static_cast<int64_t>(getInputs().size())
-                    ? dyn_cast<MemRefType>(getInputs()[static_cast<unsigned>(input)].getType())
+  for (int64_t index : getSwizzled().value_or(ArrayRef<int64_t>())) {
+    auto type = index >= 0 && index < static_cast<int64_t>(memories.size())
+                    ? dyn_cast<MemRefType>(memories[static_cast<size_t>(index)].getType())
                     : MemRefType();
     if (!type || type.getRank() < 2 || !isa<FloatType>(type.getElementType()) ||
-        type.getElementTypeBitWidth() != 16 ||
-        type.getShape().take_back(2) != ArrayRef<int64_t>{8, 64})
-      return emitOpError() << "expected swizzled input " << input
-                           << " to be a memref of ... x 8 x 64 16-bit floats";
+        type.getElementTypeBitWidth() != 16 || type.getShape().back() != 64 ||
+        type.getShape().take_back(2).front() < 1 || type.getShape().take_back(2).front() > 8)
+      return emitOpError() << "expected swizzled memory " << index
+                           << " to be a memref of ... x R x 64 16-bit floats, R at most 8";
   }
   return success();
 }
@@ -308,18 +308,26 @@ static LogicalResult verifyQuantised(ContractOp op) {
   return success();
 }
 
+bool ContractOp::hasPreparedRows() { return getGpuTile() && getAct().getDefiningOp<ScratchOp>(); }
+
 LogicalResult ContractOp::verify() {
   // contract_c1
   auto act = dyn_cast<MemRefType>(getAct().getType());
+  bool gpu = getGpuTile().has_value();
+  bool prepared = gpu && hasPreparedRows();
   if (!isRowsOfFloats(getOut().getType(), 2) ||
       (isQuantised() ? !act || !isRowsOf(act, act.getRank() == 2 ? act.getDimSize(1) : 0, isCode)
-                     : !isRowsOfFloats(act, 2)))
+                     : !prepared && !isRowsOfFloats(act, 2)))
     return emitOpError() << "expected act and out of [T, N] floats with static N, got "
                          << getAct().getType() << " and " << getOut().getType();
-  int64_t columns = act.getDimSize(1);
+  if (prepared && (!act.getElementType().isBF16() || act.getRank() != 3 || act.getDimSize(1) > 8 ||
+                   act.getDimSize(2) != 64 || getGpuTileAttr().getTokens() != 8))
+    return emitOpError() << "expected act in scratch to be [K/64, R, 64] of bf16, R at most 8, "
+                            "beside a gpu_tile of 8 tokens, got "
+                         << act;
+  int64_t columns = prepared ? 64 * act.getDimSize(0) : act.getDimSize(1);
   // contract_c2
   auto weight = cast<MemRefType>(getWeight().getType());
-  bool gpu = getGpuTile().has_value();
   if (gpu && !isPackedForGpu(weight, columns))
     return emitOpError() << "expected a weight of 16-bit floats in "
                          << llvm::divideCeil(static_cast<uint64_t>(columns), 64)

@@ -19,7 +19,7 @@ def Kernel_Dialect : Dialect {
   let description = [{
     A `kernel.func` is a grid of blocks with no order between them. Its body is a list of core ops:
     those outside `kernel.grid` run once for every contiguous range of blocks that a worker takes
-    (a hoisted prologue), those inside run once a block. Results pass between core ops through
+    (a hoisted prologue; on GPUs once a block too), those inside run once a block. Results pass between core ops through
     `kernel.scratch`, which is private to the worker.
 
     Sizes of a step, the symbols of every affine map here, always in this order: T tokens,
@@ -94,8 +94,8 @@ def Kernel_MmaAttr : AttrDef<Kernel_Dialect, "Mma"> {
   let mnemonic = "mma";
   let summary = "tile of a contraction on tensor cores";
   let description = [{
-    A block computes `rows` rows of the packed weight for `tokens` tokens; `k` columns of both arrive
-    in shared memory at a time, in a ring of `stages` such steps.
+    A block computes `rows` rows of the packed weight for `tokens` tokens; `k` columns of both (of the
+    weight alone where the block prepares activations) arrive in shared memory at a time, in a ring of `stages` such steps.
 
     With `segments` = g > 0 the work, which is all tiles' steps of `k` columns one after the other, is cut
     into g runs of equal length, one a block (stream-K): a run may cover the end of one tile, whole tiles
@@ -153,7 +153,8 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     `grid` gives the number of blocks as an affine map `()[T, B, Q, S, R] -> (n)`.
 
     With `launch` it is a GPU kernel: a block has that many threads and that much shared memory, in
-    which its `kernel.scratch` lies. Its core ops all lie in `kernel.grid`. An argument that it only
+    which its `kernel.scratch` lies. Of its core ops only `kernel.rows` lie outside `kernel.grid`: every block
+    runs them. An argument that it only
     reads and whose shape is static is a weight or a table: nothing changes it while the program runs.
 
     Constraints:
@@ -165,7 +166,7 @@ def Kernel_FuncOp : Kernel_Op<"func", [FunctionOpInterface, IsolatedFromAbove, S
     - (`func_c6`) an argument that the body reads is `read` or `readwrite`, one that it writes is
       `write` or `readwrite`
     - (`func_c7`) with `launch`, core ops and scratch lie in or before the `kernel.grid`, and only
-      scratch before it
+      scratch and `kernel.rows`, which every block runs, before it
 
     ```mlir
     kernel.func @double(%x: memref<?x96xf32> {kernel.access = #kernel.access<read>},
@@ -263,9 +264,9 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     block writes a result that every block computes). On the host no other range runs the op, and it has
     no scratch.
 
-    `swizzled = [i]`: input i is a weight in the layout of GPU contractions (`kernel.contract`). Its
-    map gives logical indices; the eight chunks of 8 columns in the last dimension are stored
-    exclusive-or'ed with the index before it.
+    `swizzled = [i]`: memory i, inputs before outputs, is in the layout of GPU contractions
+    (`kernel.contract`): a weight, or activations in scratch. Its map gives logical indices; the eight
+    chunks of 8 columns in the last dimension are stored exclusive-or'ed with the index before it.
 
     Constraints:
     - (`rows_c1`) `domain` has one dimension with a block operand and none without, five symbols, four
@@ -279,7 +280,7 @@ def Kernel_RowsOp : Kernel_Op<"rows", [AttrSizedOperandSegments, SingleBlock,
     - (`rows_c6`) the body yields one `tensor<N x type>` an output; the type is the memref's, or a wider
       float
     - (`rows_c7`) the body holds the ops named above only
-    - (`rows_c8`) a `swizzled` input is a memref `... x 8 x 64` of 16-bit floats
+    - (`rows_c8`) a `swizzled` memory is a memref `... x R x 64` of 16-bit floats, R at most 8
 
     ```mlir
     kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
@@ -384,6 +385,10 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
     token tile `j floordiv ceil(8·G / rows)`; `panels` and `row_tile` are not looked at. With `pair`, groups
     g = 2i and 2i + 1 hold the rows 8i.. of the gate and of the up projection.
 
+    With `gpu_tile` activations may lie in scratch, `memref<ceil(K/64) x R x 64 x bf16>` of R ≤ 8 rows, chunks
+    of 8 columns swizzled by the row as those of the weight, zero beyond K: what `kernel.rows` outside
+    the grid left there. Tiles are then of 8 tokens, and only weights are copied.
+
     With `segments` in `gpu_tile` block j computes the j-th run of them. A tile that one block covers is
     stored at once; of another one each block leaves its sums in `partials`, and the last one that
     arrives, by a counter in `tickets`, adds them in the order of k and stores. A result then depends
@@ -418,7 +423,7 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
 
     Constraints:
     - (`contract_c1`) `act` is [T, K] and `out` [T, N], of floats, K and N static; `quantised`, `act` is
-      of i8 or i16
+      of i8 or i16; with a `gpu_tile` of 8 tokens it may be scratch [K/64, R, 64] of bf16, R at most 8
     - (`contract_c2`) `weight` is `P x K x 16`, or of 16-bit floats `P x ceil(K/2) x 16 x 2`; with
       `gpu_tile` of 16-bit floats `ceil(K/64) x G x 8 x 64`
     - (`contract_c3`) `panels` and `row_tile` are positive; with `pair`, P (or G) and `panels`
@@ -453,6 +458,8 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
   let regions = (region SizedRegion<1>:$epilogue);
   let extraClassDeclaration = [{
     bool isQuantised() { return !getQuantised().empty(); }
+    /// Whether the activations of a GPU kernel lie in its shared memory.
+    bool hasPreparedRows();
     /// Whether a host kernel takes rows and k in blocks.
     bool isBlocked() { return getRowTile() > 8 && !getGpuTile(); }
     /// Of a quantised one: the scales of the weight and of the activations, and the latter's starts.

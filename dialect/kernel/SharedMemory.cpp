@@ -19,14 +19,15 @@ int64_t bytesOf(MemRefType type) {
 
 } // namespace
 
-/// The ring of steps, 128 bytes a row and 64 columns; then in its place the results, 16 bytes
-/// between rows. A block that goes on with the next tile meanwhile has both, and a word for all
-/// its threads.
+/// The ring of steps, 128 bytes a row (of activations too, unless they are scratch) and 64 columns;
+/// then in its place the results, 16 bytes between rows. A block that goes on with the next tile
+/// meanwhile has both, and a word for all its threads.
 int64_t sharedBytes(ContractOp op) {
   if (!op.getGpuTile())
     return 0;
-  MmaAttr tile = *op.getGpuTile();
-  int64_t ring = tile.getStages() * (tile.getK() / 64) * (tile.getRows() + tile.getTokens()) * 128;
+  MmaAttr tile = op.getGpuTileAttr();
+  int64_t copied = tile.getRows() + (op.hasPreparedRows() ? 0 : tile.getTokens());
+  int64_t ring = tile.getStages() * (tile.getK() / 64) * copied * 128;
   auto out = cast<MemRefType>(op.getOut().getType());
   int64_t columns = tile.getRows() / (op.getPair() ? 2 : 1);
   int64_t results = tile.getTokens() * (columns * out.getElementTypeBitWidth() / 8 + 16);

@@ -113,8 +113,10 @@ LogicalResult FuncOp::verify() {
   // func_c7
   if (getLaunch())
     for (Operation &op : body)
-      if (!isa<GridOp, ScratchOp, ReturnOp>(op) && !isa<arith::ArithDialect>(op.getDialect()))
-        return op.emitOpError() << "lies outside kernel.grid, where a GPU kernel has only scratch";
+      if (!isa<GridOp, ScratchOp, RowsOp, ReturnOp>(op) &&
+          !isa<arith::ArithDialect>(op.getDialect()))
+        return op.emitOpError()
+               << "lies outside kernel.grid, where a GPU kernel has only rows and scratch";
   return success();
 }
 

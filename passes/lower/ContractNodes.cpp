@@ -21,6 +21,12 @@ static constexpr int64_t kFewRows = 8, kRows = 120;
 LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   Location loc = contraction->getLoc();
   blocks = Blocks::Hoisted;
+  Value x = contraction->getOperand(0);
+  if (!onHost() && x.getDefiningOp() && x.getDefiningOp()->getBlock() == contraction->getBlock()) {
+    if (isYielded(x))
+      return contraction->emitOpError("prepares rows in shared memory that others read too");
+    prepared = x;
+  }
   Operation *activation = nullptr;
   for (Operation &op : group.getBody().front().without_terminator()) {
     if (op.isBeforeInBlock(contraction)) {
@@ -42,7 +48,6 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     }
   }
 
-  Value x = contraction->getOperand(0);
   StringRef symbol = isa<ir::LinearOp>(contraction) ? cast<ir::LinearOp>(contraction).getWeight()
                                                     : cast<ir::LmHeadOp>(contraction).getWeight();
   auto recipe = memory.module.lookupSymbol<program::WeightOp>(symbol);
@@ -115,8 +120,6 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
     }
     kernel::YieldOp::create(b, loc, value);
   }
-  if (tile)
-    fitStages(op);
   SmallVector<Operation *> named = {contraction};
   if (activation)
     named.push_back(activation);
@@ -126,6 +129,12 @@ LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   if (tile)
     blocks = partials ? expressions.getAffineConstantExpr(tile.getSegments())
                       : blocks * sizeOf(expressions, extent).ceilDiv(tile.getTokens());
+  if (tile) {
+    assembler.fuseRows();
+    if (failed(fitStages(op)))
+      return contraction->emitOpError() << "needs more than " << kSharedLimit
+                                        << " bytes of shared memory for its rows and two steps";
+  }
   launch(
       assembler.finish(memory.module, nodeNames(named), AffineMap::get(0, 5, blocks), cut.threads));
   return success();

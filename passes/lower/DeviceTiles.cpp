@@ -84,7 +84,7 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
       threads = 256;
       stages = tokens > 32 ? 3 : 4;
     } else {
-      stages = 5; // of 9 KiB: two blocks fit into 100 KiB
+      stages = 5; // of 9 KiB: two blocks fit into 100 KiB (fitStages, where rows are prepared)
     }
     int64_t tiles = divideCeil(8 * groups, rows);
     segments = segmentsOf(tiles, kBlocks);
@@ -98,13 +98,29 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
   return {tile, threads};
 }
 
-void fitStages(kernel::ContractOp op) {
-  while (kernel::sharedBytes(op) > kSharedLimit && op.getGpuTile()->getStages() > 2) {
-    kernel::MmaAttr tile = *op.getGpuTile();
-    op.setGpuTileAttr(kernel::MmaAttr::get(op.getContext(), tile.getRows(), tile.getTokens(),
-                                           tile.getK(), tile.getStages() - 1, tile.getSegments(),
-                                           tile.getRaster()));
+/// `tile` with other stages.
+static kernel::MmaAttr withStages(kernel::MmaAttr tile, int64_t stages) {
+  return kernel::MmaAttr::get(tile.getContext(), tile.getRows(), tile.getTokens(), tile.getK(),
+                              stages, tile.getSegments(), tile.getRaster());
+}
+
+LogicalResult fitStages(kernel::ContractOp op) {
+  auto function = op->getParentOfType<kernel::FuncOp>();
+  kernel::MmaAttr tile = op.getGpuTileAttr();
+  int64_t stages = tile.getStages();
+  auto fits = [&](int64_t limit) { return kernel::sharedBytes(function) <= limit; };
+  while (!fits(kSharedLimit) && stages > 2)
+    op.setGpuTileAttr(withStages(tile, --stages));
+  if (!fits(kSharedLimit))
+    return failure();
+  // Runs are cut for two blocks at a time: some stages less are better than a second wave.
+  if (tile.getSegments() > 0 && op.hasPreparedRows() && !fits(kSharedOfTwo)) {
+    for (int64_t fewer = stages - 1; fewer >= 3 && !fits(kSharedOfTwo); --fewer)
+      op.setGpuTileAttr(withStages(tile, fewer));
+    if (!fits(kSharedOfTwo))
+      op.setGpuTileAttr(withStages(tile, stages));
   }
+  return success();
 }
 
 int64_t attentionSplits(const VariantPlan &plan, int64_t kvHeads, int64_t window,

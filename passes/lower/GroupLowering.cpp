@@ -159,6 +159,14 @@ Place GroupLowering::resultPlace(Value result) {
   auto type = cast<RankedTensorType>(result.getType());
   AffineExpr t = expressions.getAffineDimExpr(0);
   Place place;
+  if (result == prepared) {
+    AffineExpr e = expressions.getAffineDimExpr(2);
+    auto kBlocks = static_cast<int64_t>(llvm::divideCeil(type.getDimSize(1), 64));
+    place.memory = assembler.scratch(
+        MemRefType::get({kBlocks, plan.maxTokens, 64}, expressions.getBF16Type()));
+    place.indices = {e.floorDiv(64), t, e % 64};
+    return places[result] = place;
+  }
   if (blocks == Blocks::Hoisted) {
     SmallVector<int64_t> shape(type.getShape());
     shape[0] = extentOf(result) == kernel::Extent::R ? plan.maxLogitRows : plan.maxTokens;

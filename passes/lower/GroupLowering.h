@@ -122,6 +122,8 @@ private:
   int64_t splits = 1;                  ///< Blocks::Head: blocks of a KV head
   int64_t headParts = 1;               ///< Blocks::Head: blocks that share its query heads
   bool ofQueries = false; ///< the node at hand makes queries, of which every split has a copy
+  /// Activations that a GPU contraction prepares in scratch, laid out like its weight.
+  mlir::Value prepared;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, kernel::Extent> extents;
 };

@@ -14,6 +14,14 @@ Value RowMath::slice(Value row, int64_t offset, int64_t count) {
                                         ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
 }
 
+Value RowMath::padded(Value row, int64_t width) {
+  auto type = cast<RankedTensorType>(row.getType());
+  int64_t length = type.getDimSize(0), whole = (length + width - 1) / width * width;
+  if (whole == length)
+    return row;
+  return insert(row, splat(constant(type.getElementType(), 0.0), type.clone(whole)), 0);
+}
+
 Value RowMath::insert(Value part, Value row, int64_t offset) {
   int64_t count = cast<RankedTensorType>(part.getType()).getDimSize(0);
   return tensor::InsertSliceOp::create(

@@ -49,6 +49,8 @@ public:
   }
   /// `count` elements of a row from `offset` on.
   mlir::Value slice(mlir::Value row, int64_t offset, int64_t count);
+  /// `row` with zeros behind it, to a multiple of `width` elements.
+  mlir::Value padded(mlir::Value row, int64_t width);
   /// `row` with `part` written over it from `offset` on.
   mlir::Value insert(mlir::Value part, mlir::Value row, int64_t offset);
 

@@ -42,11 +42,15 @@ LogicalResult GroupLowering::lowerRowNode(Operation *op) {
                   llvm::function_ref<Value(RowMath &, ValueRange)> formula) {
     RowDomain box = domain(result);
     Place out = resultPlace(result);
-    assembler.rows(loc, box, inputs, {out}, {},
-                   [&](OpBuilder &b, Location bodyLoc, ValueRange args) -> SmallVector<Value> {
-                     RowMath m(b, bodyLoc);
-                     return {formula(m, args)};
-                   });
+    auto op =
+        assembler.rows(loc, box, inputs, {out}, {},
+                       [&](OpBuilder &b, Location bodyLoc, ValueRange args) -> SmallVector<Value> {
+                         RowMath m(b, bodyLoc);
+                         Value row = formula(m, args);
+                         return {result == prepared ? m.padded(row, 64) : row};
+                       });
+    if (result == prepared)
+      op.setSwizzled(ArrayRef<int64_t>{static_cast<int64_t>(inputs.size())});
     return success();
   };
   return TypeSwitch<Operation *, LogicalResult>(op)

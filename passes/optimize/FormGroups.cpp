@@ -30,6 +30,12 @@ using namespace gemma::passes;
 
 static bool isContraction(Operation *op) { return isa<LinearOp, LmHeadOp>(op); }
 
+/// Whether the row nodes before a projection become part of it. On CUDA devices every block of a
+/// projection computes them, and those of the head are too many.
+static bool joins(const VariantPlan &plan, Operation *projection) {
+  return plan.hoistRows && (plan.family == Family::Host || isa<LinearOp>(projection));
+}
+
 /// The activation that reads all of a projection, if it is the only reader.
 static Operation *fusableActivation(Operation *projection) {
   if (!isa<LinearOp>(projection) || !projection->hasOneUse())
@@ -103,7 +109,7 @@ struct FormGroupsPass : gemma::passes::impl::FormGroupsBase<FormGroupsPass> {
       if (readsThroughShapeOp(node, pending))
         flush();
       if (isContraction(node)) {
-        if (!plan->hoistRows)
+        if (!joins(*plan, node))
           flush();
         pending.push_back(node);
         if (Operation *activation = plan->fuseRows ? fusableActivation(node) : nullptr) {
@@ -123,7 +129,7 @@ struct FormGroupsPass : gemma::passes::impl::FormGroupsBase<FormGroupsPass> {
       } else {
         // Selected rows come from other blocks' rows: a launch of their own, unless every worker
         // computes all rows itself.
-        if (isa<SelectRowsOp>(node) && !plan->hoistRows)
+        if (isa<SelectRowsOp>(node) && (!plan->hoistRows || plan->family != Family::Host))
           flush();
         pending.push_back(node);
       }

@@ -9,11 +9,12 @@
 //                                 func.func @step.decode_batch(...) {Q <= 1}
 //                                 func.func @step.prefill(...)      {}
 //
-// On CUDA devices norm chains are launches of their own, and a decode variant's projections compute
-// tiles of 8, 32 or 64 tokens; blocks may share the work of decode, and of prefill with at most 256
-// tokens:
+// On CUDA devices norm chains of more than 3 tokens are launches of their own, and a decode
+// variant's projections compute tiles of 8, 32 or 64 tokens; blocks may share the work of decode,
+// and of prefill with at most 256 tokens:
 //
 //   func.func @step(...)      ->  func.func @step.decode_1(...)  {T <= 1, Q <= 1}
+//                                 func.func @step.decode_3(...)  {T <= 3, Q <= 1}
 //                                 func.func @step.decode_8(...)  {T <= 8, Q <= 1}
 //                                 func.func @step.decode_32(...) {T <= 32, Q <= 1}
 //                                 func.func @step.decode(...)    {Q <= 1}
@@ -42,6 +43,8 @@ using namespace gemma::passes;
 /// Rows up to which recomputing a norm chain in every projection is cheaper than a launch of its
 /// own.
 static constexpr int64_t kFewTokens = 8;
+/// The same for CUDA devices, where every block of a projection recomputes it.
+static constexpr int64_t kHoistedTokens = 3;
 /// Most tokens of the smallest prefill variant, and of those whose blocks share work.
 static constexpr int64_t kSmallPrefill = 64, kSharedPrefill = 256;
 
@@ -126,6 +129,12 @@ private:
     // One sequence alone needs its keys split most.
     if (fusion && !deterministic)
       plans.push_back(decodePlan("decode_1", 1));
+    if (fusion && !deterministic && maxBatch > 1) {
+      plans.push_back(decodePlan("decode_3", kHoistedTokens));
+      plans.back().minSequences = 2;
+    }
+    for (VariantPlan &plan : plans)
+      plan.hoistRows = true;
     if (fusion)
       for (auto [name, most] :
            {std::pair<StringRef, int64_t>{"decode_8", 8}, {"decode_32", 32}, {"decode", 0}})

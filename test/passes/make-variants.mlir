@@ -30,10 +30,10 @@
 // UNFUSED-SAME: fuse_rows = false
 // UNFUSED-NOT: func.func
 
-// Norm chains are launches of their own; projections compute tiles of tokens.
+// Up to 3 tokens projections compute the norm chains before them; above those are launches of their own.
 // CUDA: func.func @step.decode_1(
 // CUDA-SAME: family = "cuda"
-// CUDA-SAME: hoist_rows = false
+// CUDA-SAME: hoist_rows = true
 // CUDA-SAME: split_work = true
 // CUDA-SAME: token_tile = 8
 // CUDA-NOT: @step.decode
@@ -49,9 +49,14 @@
 // CUDA-SAME: token_tile = 0
 
 // CUDA64: func.func @step.decode_1(
-// CUDA64: func.func @step.decode_8
-// CUDA64-SAME: max_tokens = 8
+// CUDA64: func.func @step.decode_3
+// CUDA64-SAME: hoist_rows = true
+// CUDA64-SAME: max_tokens = 3
 // CUDA64-SAME: min_sequences = 2
+// CUDA64: func.func @step.decode_8
+// CUDA64-SAME: hoist_rows = false
+// CUDA64-SAME: max_tokens = 8
+// CUDA64-SAME: min_sequences = 4
 // CUDA64: func.func @step.decode_32
 // CUDA64-SAME: max_tokens = 32
 // CUDA64-SAME: token_tile = 32
@@ -61,6 +66,7 @@
 
 // Nothing that a result could depend on differs between variants.
 // SAME-NOT: decode_1
+// SAME-NOT: hoist_rows = true
 // SAME: func.func @step.decode_8
 // SAME-SAME: fuse_attention = false
 // SAME-SAME: split_work = false

@@ -57,14 +57,16 @@ double rowsIn(kernel::Extent extent, const StepSizes &sizes) {
 KernelCost costOf(kernel::ContractOp op, const StepSizes &sizes) {
   double rows = rowsIn(op.getExtent(), sizes);
   auto act = cast<MemRefType>(op.getAct().getType()), out = cast<MemRefType>(op.getOut().getType());
-  double depth = double(act.getDimSize(1)), columns = double(out.getDimSize(1));
+  bool prepared = op.hasPreparedRows(); // read by the ops that prepare them
+  double depth = double(prepared ? 64 * act.getDimSize(0) : act.getDimSize(1)),
+         columns = double(out.getDimSize(1));
   if (rows == 0)
     return {};
   double readings = 1;
   if (std::optional<kernel::MmaAttr> tile = op.getGpuTile())
     readings = std::ceil(rows / double(tile->getTokens() * tile->getRaster()));
   return {readings * bytesOf(op.getWeight()) +
-              rows * (depth * double(elementBytes(op.getAct())) +
+              rows * (depth * (prepared ? 0 : double(elementBytes(op.getAct()))) +
                       columns * double(elementBytes(op.getOut()))),
           2 * rows * depth * columns * (op.getPair() ? 2 : 1)};
 }
@@ -91,12 +93,14 @@ int64_t widthOf(Type type) {
   return tensor ? tensor.getNumElements() : 1;
 }
 
-/// Rows that all blocks together compute. Blocks of large grids count as the first one.
+/// Different rows that all blocks together compute. Blocks of large grids count as the first one.
 double rowsOf(kernel::RowsOp op, int64_t blocks, const StepSizes &sizes) {
   auto height = [](int64_t begin, int64_t end) {
     return double(std::max<int64_t>(0, end - begin));
   };
   double extent = rowsIn(op.getExtent(), sizes), rows = 0;
+  if (!op.getBlock()) // every block the same ones
+    blocks = 1;
   if (blocks > 1024 || !op.getBlock()) {
     SmallVector<int64_t> box = evaluate(op.getDomain(), sizes);
     if (box.size() != 4)

@@ -23,8 +23,8 @@ struct KernelCost {
 int64_t gridBlocks(kernel::FuncOp kernel, const StepSizes &sizes);
 
 /// Compulsory bytes and FLOPs, from the kernel's core ops:
-/// - contract: the packed weight once for every band of its raster, activations and results; 2
-///   FLOPs a product
+/// - contract: the packed weight once for every band of its raster, activations that the kernel
+///   does not prepare, and results; 2 FLOPs a product
 /// - attention: the keys and values of every visible position once, queries and results; 4 FLOPs a
 ///   lane of a visible (query, key) pair and head
 /// - rows: every operand outside scratch, those without a token as long as they are; an op of the

@@ -23,7 +23,8 @@ struct Projection {
 std::vector<Projection> projectionsOf(const Program &program, int64_t tokens, bool decode);
 
 /// Times the projections of some steps, each alone, and the same products in cuBLAS where there is
-/// one. `print` is told a JSON object's text each.
+/// one; with few tokens ours compute the norms before them too, which their nodes say. `print` is
+/// told a JSON object's text each.
 Status timeProjections(const Artifact &artifact, int ordinal, int64_t launches,
                        const std::function<void(const std::string &)> &print);
 

@@ -59,3 +59,25 @@ kernel.func @k(%x: memref<?x64xbf16> {kernel.access = #kernel.access<read>}, %w:
   }
   kernel.return
 }
+
+// -----
+
+// A contraction's activations are on their way before anything else.
+kernel.func @k(%x: memref<?x64xf32> {kernel.access = #kernel.access<read>}, %a: memref<?x64xbf16> {kernel.access = #kernel.access<readwrite>}, %w: memref<1x8x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x64xbf16> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (1)>
+    attributes {launch = #kernel.launch<threads = 128, shared = 32768>} {
+  // expected-error @+1 {{writes what a kernel.contract of the same GPU kernel copies before it}}
+  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T> ins(%x : memref<?x64xf32>) outs(%a : memref<?x64xbf16>)
+    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
+  ^bb0(%r: tensor<64xf32>):
+    kernel.yield %r : tensor<64xf32>
+  }
+  kernel.grid %j {
+    kernel.contract block %j act(%a : memref<?x64xbf16>) weight(%w : memref<1x8x8x64xbf16>) out(%y : memref<?x64xbf16>)
+      extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 2>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}

@@ -274,6 +274,42 @@ kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w:
 
 // -----
 
+// contract_c1: prepared rows, and tiles of more tokens
+kernel.func @k(%w: memref<2x8x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x64xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> attributes {launch = #kernel.launch<threads = 128, shared = 32768>} {
+  %a = kernel.scratch : memref<2x3x64xbf16>
+  kernel.grid %j {
+    // expected-error @+1 {{expected act in scratch to be [K/64, R, 64] of bf16, R at most 8, beside a gpu_tile of 8 tokens, got 'memref<2x3x64xbf16>'}}
+    kernel.contract block %j act(%a : memref<2x3x64xbf16>) weight(%w : memref<2x8x8x64xbf16>) out(%y : memref<?x64xbf16>)
+      extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 16, k = 64, stages = 2>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
+// contract_c1: prepared rows of f32
+kernel.func @k(%w: memref<2x8x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x64xbf16> {kernel.access = #kernel.access<write>})
+    grid affine_map<()[T, B, Q, S, R] -> (T)> attributes {launch = #kernel.launch<threads = 128, shared = 32768>} {
+  %a = kernel.scratch : memref<2x1x64xf32>
+  kernel.grid %j {
+    // expected-error @+1 {{expected act in scratch to be [K/64, R, 64] of bf16, R at most 8, beside a gpu_tile of 8 tokens, got 'memref<2x1x64xf32>'}}
+    kernel.contract block %j act(%a : memref<2x1x64xf32>) weight(%w : memref<2x8x8x64xbf16>) out(%y : memref<?x64xbf16>)
+      extent <T> panels 1 row_tile 1
+      attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 2>} {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    }
+  }
+  kernel.return
+}
+
+// -----
+
 // mma_c4
 kernel.func @k(%x: memref<?x96xbf16> {kernel.access = #kernel.access<read>}, %w: memref<2x12x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x96xbf16> {kernel.access = #kernel.access<write>})
     grid affine_map<()[T, B, Q, S, R] -> (T)> {

@@ -197,13 +197,13 @@ kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
 
 // -----
 
-// rows_c8: no such input
+// rows_c8: no such memory
 kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
-  // expected-error @+1 {{expected swizzled input 1 to be a memref of ... x 8 x 64 16-bit floats}}
+  // expected-error @+1 {{expected swizzled memory 2 to be a memref of ... x R x 64 16-bit floats, R at most 8}}
   kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
     ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
     maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>]
-    attributes {swizzled = array<i64: 1>} {
+    attributes {swizzled = array<i64: 2>} {
   ^bb0(%a: tensor<8xf32>):
     kernel.yield %a : tensor<8xf32>
   }
@@ -214,7 +214,7 @@ kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: m
 
 // rows_c8: another layout
 kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)> {
-  // expected-error @+1 {{expected swizzled input 0 to be a memref of ... x 8 x 64 16-bit floats}}
+  // expected-error @+1 {{expected swizzled memory 0 to be a memref of ... x R x 64 16-bit floats, R at most 8}}
   kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
     ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
     maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>]

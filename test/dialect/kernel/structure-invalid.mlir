@@ -92,14 +92,14 @@ kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)> {
 // -----
 
 // func_c7
-kernel.func @k(%x: memref<?x8xf32> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf32> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
+kernel.func @k(%x: memref<?x64xbf16> {kernel.access = #kernel.access<read>}, %w: memref<1x8x8x64xbf16> {kernel.access = #kernel.access<read>}, %y: memref<?x64xbf16> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
     attributes {launch = #kernel.launch<threads = 32, shared = 0>} {
-  // expected-error @+1 {{lies outside kernel.grid, where a GPU kernel has only scratch}}
-  kernel.rows domain affine_map<()[T, B, Q, S, R] -> (0, T, 0, 1)> extent <T>
-    ins(%x : memref<?x8xf32>) outs(%y : memref<?x8xf32>)
-    maps [affine_map<(t, h, e) -> (t, e)>, affine_map<(t, h, e) -> (t, e)>] {
-  ^bb0(%a: tensor<8xf32>):
-    kernel.yield %a : tensor<8xf32>
+  // expected-error @+1 {{lies outside kernel.grid, where a GPU kernel has only rows and scratch}}
+  kernel.contract act(%x : memref<?x64xbf16>) weight(%w : memref<1x8x8x64xbf16>) out(%y : memref<?x64xbf16>)
+    extent <T> panels 1 row_tile 1
+    attributes {gpu_tile = #kernel.mma<rows = 64, tokens = 8, k = 64, stages = 2>} {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
   }
   kernel.return
 }

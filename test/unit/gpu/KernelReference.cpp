@@ -77,6 +77,8 @@ std::string KernelReference::compare() {
       View &view = *scratches.emplace_back(std::make_unique<View>(viewOf(type)));
       view.scratch.resize(static_cast<size_t>(type.getNumElements()));
       views[scratch.getMemory()] = &view;
+    } else if (auto rows = dyn_cast<kernel::RowsOp>(op)) { // every block the same
+      evaluate(rows, 0);
     } else if (!isa<kernel::ReturnOp>(op)) {
       wrong("an op outside of the grid");
     }
@@ -320,7 +322,9 @@ void KernelReference::evaluate(kernel::ContractOp op, int64_t block) {
   if (!tile)
     return wrong("a contraction without a tile");
   View &act = view(op.getAct()), &weight = view(op.getWeight()), &out = view(op.getOut());
-  int64_t depth = act.type.getDimSize(1), columns = out.type.getDimSize(1);
+  bool prepared = op.hasPreparedRows();
+  int64_t depth = prepared ? 64 * act.type.getDimSize(0) : act.type.getDimSize(1);
+  int64_t columns = out.type.getDimSize(1);
   int64_t tileRows = tile.getRows(), tileTokens = tile.getTokens();
   int64_t rowTiles = llvm::divideCeil(weight.type.getDimSize(1) * 8, tileRows);
   if (tile.getSegments() > 0) { // blocks share tiles: the first one stands for all
@@ -336,7 +340,7 @@ void KernelReference::evaluate(kernel::ContractOp op, int64_t block) {
   for (int64_t t = firstToken; t < std::min(firstToken + tileTokens, extent(op.getExtent())); ++t) {
     Row &row = tokens.emplace_back();
     for (int64_t k = 0; k < depth; ++k)
-      row.push_back(asBf16(load(act, {t, k})));
+      row.push_back(prepared ? load(act, {k / 64, t, k % 64 ^ 8 * t}) : asBf16(load(act, {t, k})));
   }
   std::vector<double> weights(static_cast<size_t>(halves * depth));
   for (int64_t column = firstRow / halves;
