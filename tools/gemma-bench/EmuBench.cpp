@@ -293,20 +293,24 @@ constexpr double poorSample = 1.25;
 void judge(const Json &model, BudgetCheck &budget) {
   struct Figure {
     const char *budget, *key;
-    bool least;  ///< is the worst
-    bool ofRows; ///< of the launches without tensor cores
+    bool least;    ///< is the worst
+    bool ofRows;   ///< of the launches without tensor cores
+    bool ofDecode; ///< of decode's launches alone, and large ones
   };
-  for (auto [name, key, least, ofRows] :
-       {Figure{"sector_efficiency", "sector_efficiency", true, false},
-        {"wide_fraction", "wide_fraction", true, false},
-        {"wavefront_excess", "wavefront_excess", false, false},
-        {"rows_wavefront_excess", "wavefront_excess", false, true}}) {
+  for (auto [name, key, least, ofRows, ofDecode] :
+       {Figure{"sector_efficiency", "sector_efficiency", true, false, false},
+        {"wide_fraction", "wide_fraction", true, false, false},
+        {"wavefront_excess", "wavefront_excess", false, false, false},
+        {"rows_wavefront_excess", "wavefront_excess", false, true, false},
+        {"decode_reread", "reread", false, false, true}}) {
     std::optional<double> worst;
     std::string what;
     for (const Json &step : model["steps"])
       for (const Json &launch : step["launches"]) {
         double value = launch[key].get<double>();
         bool isRows = !launch.contains("mma_useful");
+        if (ofDecode && (step["tokens_each"] != 1 || launch["bytes"].get<double>() < wholeBelow))
+          continue;
         if (isRows != ofRows || (!isRows && launch["mma_useful"].get<double>() > poorSample) ||
             (worst && (least ? value >= *worst : value <= *worst)))
           continue;
