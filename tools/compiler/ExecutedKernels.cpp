@@ -20,10 +20,11 @@ static std::string typeText(Value memory) {
 
 static std::string signatureOf(kernel::ContractOp op) {
   kernel::MmaAttr tile = op.getGpuTileAttr();
-  return formatv("mma {0}x{1}x{2}, {3} stages{4}{5}, {6} x {7} -> {8}", tile.getRows(),
+  return formatv("mma {0}x{1}x{2}, {3} stages{4}{5}, {6} x {7} -> {8}{9}", tile.getRows(),
                  tile.getTokens(), tile.getK(), tile.getStages(),
                  tile.getSegments() > 0 ? ", shared" : "", op.getPair() ? ", pairs" : "",
-                 typeText(op.getAct()), typeText(op.getWeight()), typeText(op.getOut()));
+                 typeText(op.getAct()), typeText(op.getWeight()), typeText(op.getOut()),
+                 op.getBest() ? " and largest" : "");
 }
 
 static std::string signatureOf(kernel::AttentionOp op) {

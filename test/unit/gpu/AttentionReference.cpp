@@ -60,7 +60,15 @@ void KernelReference::evaluate(kernel::AttentionOp op, int64_t block) {
     }
 }
 
-/// rope(w ⊙ v), rounded to bf16.
+/// Whether the kernel makes this lane of keys, rather than take w into the query and the value as
+/// it is: octets of rotated lanes, two at a time.
+static bool isMade(kernel::AttentionOp op, size_t lane) {
+  auto active = static_cast<size_t>(cast<MemRefType>(op.getKeyParts()[1].getType()).getDimSize(1));
+  auto half = static_cast<size_t>(*op.getRot() / 2);
+  return half % 16 != 0 || lane % half < llvm::alignTo(active, 16);
+}
+
+/// rope(w ⊙ v), rounded to bf16, in the lanes that are made; else v.
 KernelReference::Row KernelReference::keyOfValues(kernel::AttentionOp op, const Row &values,
                                                   int64_t position) {
   OperandRange parts = op.getKeyParts();
@@ -78,8 +86,8 @@ KernelReference::Row KernelReference::keyOfValues(kernel::AttentionOp op, const 
     high = high * cosine + low * sine;
     low = turned;
   }
-  for (Bounded &element : key)
-    element = asBf16(element);
+  for (size_t d = 0; d < key.size(); ++d)
+    key[d] = isMade(op, d) ? asBf16(key[d]) : values[d];
   return key;
 }
 
@@ -91,8 +99,12 @@ void KernelReference::attend(kernel::AttentionOp op, int64_t token, int64_t head
   // Of the last split.
   int64_t copy = view(op.getQ()).type.getDimSize(1) - view(op.getOut()).type.getDimSize(1);
   Row query, scores;
-  for (size_t d = 0; d < dim; ++d)
-    query.push_back(asBf16(load(view(op.getQ()), {token, head + copy, static_cast<int64_t>(d)})));
+  for (size_t d = 0; d < dim; ++d) {
+    Bounded lane = load(view(op.getQ()), {token, head + copy, static_cast<int64_t>(d)});
+    if (!op.getKCache() && !isMade(op, d))
+      lane = lane * load(view(op.getKeyParts()[0]), static_cast<int64_t>(d));
+    query.push_back(asBf16(lane));
+  }
   for (const Row &key : keys) {
     double sum = 0, magnitude = 0, error = 0;
     for (size_t d = 0; d < dim; ++d) {
@@ -116,16 +128,25 @@ void KernelReference::attend(kernel::AttentionOp op, int64_t token, int64_t head
     total += weight;
     least += weight * std::max(1 - error, 0.0);
   }
+  if (least <= 0 && values.size() > 1) {
+    wrong("attention: the scores' bounds say nothing about the weights");
+    return;
+  }
   for (size_t d = 0; d < dim; ++d) {
-    double out = 0, magnitude = 0, error = 0;
+    double out = 0, magnitude = 0, error = 0, farthest = 0;
     for (size_t j = 0; j < weights.size(); ++j) {
       out += weights[j] * values[j][d].value / total;
       magnitude += weights[j] * std::fabs(values[j][d].value) / total;
     }
-    for (size_t j = 0; j < weights.size(); ++j)
+    for (size_t j = 0; j < weights.size(); ++j) {
       error += weights[j] * (relative[j] * std::fabs(values[j][d].value - out) +
                              (1 + relative[j]) * values[j][d].error);
-    Bounded result = {out, error / least + sumError * (magnitude + std::fabs(out)) + tiny};
+      farthest = std::max(farthest, std::fabs(values[j][d].value - out) + values[j][d].error +
+                                        0x1p-8 * std::fabs(values[j][d].value));
+    }
+    // Whatever the weights, an average is among what it is of; of one key it is that key's value.
+    double spread = std::min(farthest, error / least); // which may be 0 / 0
+    Bounded result = {out, spread + sumError * (magnitude + std::fabs(out)) + tiny};
     store(view(op.getOut()), {token, head, static_cast<int64_t>(d)}, result);
   }
 }

@@ -50,13 +50,13 @@ inline Bounded hyperbolicTangent(Bounded a) {
   return {std::tanh(a.value), a.error + sumError * std::fabs(std::tanh(a.value)) + tiny};
 }
 
-/// As it is stored: a number that is known exactly rounds to one number.
+/// As it is stored: what rounds to one number within its bounds is known exactly then.
 inline Bounded asBf16(Bounded a) {
-  if (a.error == 0)
-    return {double(bf16ToF32(f32ToBf16(float(a.value)))), 0};
-  // Half of the last of 8 bits.
-  double largest = std::fabs(a.value) + a.error;
-  return {a.value, a.error + std::ldexp(1.0, std::ilogb(std::max(largest, tiny)) - 8)};
+  auto stored = [](double value) { return double(bf16ToF32(f32ToBf16(float(value)))); };
+  double low = stored(a.value - a.error), high = stored(a.value + a.error);
+  if (low == high)
+    return {low, 0};
+  return {a.value, std::max(high - a.value, a.value - low)};
 }
 inline Bounded asF32(Bounded a) {
   if (a.error == 0)

@@ -45,7 +45,7 @@ SweptModel sweptOf(const EmulatedCase &emulated) {
 
 Record executed() {
   Record record;
-  for (const auto &models : {everySize(), madeKeys(), trueHeads()})
+  for (const auto &models : {everySize(), madeKeys(), trueHeads(), largeTiles()})
     for (const SweptModel &model : models)
       add(record, "everyday", model);
   add(record, "everyday", sweptOf(trueHeadsCase()));

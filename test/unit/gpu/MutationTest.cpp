@@ -156,7 +156,15 @@ const Excuse excuses[] = {
     {"attn_core", "drop a factor", "of rows of padding, which are not stored"},
     {"attn_core", "drop a store to shared memory", "of rows of padding, which are not stored"},
     {"attn_core", "add for subtract", "a factor of all parts, which the division takes out again"},
-    {"attn_qkv_proj", "skip a round", "before a loop over parts, of which there are always some"},
+    {"attn_qkv_proj", "skip a round",
+     "before a loop over parts, of which there are always some, or where all shares are as long"},
+    {"attn_o_proj", "skip a round",
+     "before a loop over parts, or in a ring that is not filled twice"},
+    {"attn_o_proj", "exchange the sides of a selection", "in a ring that is not filled twice"},
+    {"attn_o_proj", "drop a barrier", "in a ring that is not filled twice"},
+    {"mlp_gate_up", "skip a round",
+     "before a loop over parts, of which there are always some, or where all shares are as long"},
+    {"lm_head", "subtract for add", "of a zero"},
     {"lm_head", "exchange the sides of a selection", "tanh of larger numbers than there are"},
 };
 
@@ -317,6 +325,16 @@ TEST(GpuMutation, SeededFaultsAreCaught) {
       trial.seedIntoAttributes();
     }
   }
+  { // as many tiles of a row as keep every thread of the search for its largest busy
+    ModelConfig wide = model();
+    wide.vocab = int64_t{300} * 64;
+    wide.hidden = 40;
+    wide.layerKinds = {LayerKind::Sliding};
+    LoweredModel lowered(wide, {.context = 512, .batch = 16, .chunk = 16}, /*sharedKeys=*/false,
+                         /*deterministic=*/true);
+    Trial trial(lowered, Runs(12, {1, 9}), score); // the largest lies elsewhere in each
+    trial.seedInto("top_k");
+  }
   judge(score, 300);
 }
 
@@ -339,6 +357,12 @@ TEST(GpuMutation, SeededFaultsInSharedWorkAreCaught) {
       trial.seedInto("mlp_gate_up");
     }
   }
+  { // norms in the projection, of as many tokens as there are
+    Trial trial(lowered, {{1, 40}, {1, 2}, {1, 17}}, score);
+    trial.seedInto("attn_qkv_proj", most);
+    if (isLong())
+      trial.seedInto("mlp_gate_up");
+  }
   { // splits of several tiles of keys each
     Runs runs(9, {1, 2});
     runs[0] = {1, 4000};
@@ -347,8 +371,10 @@ TEST(GpuMutation, SeededFaultsInSharedWorkAreCaught) {
     Trial trial(lowered, runs, score);
     trial.seedInto("attn_core", most);
     trial.seedIntoAttributes();
-    if (isLong())
-      trial.seedInto("attn_qkv_proj");
+  }
+  if (isLong()) { // tiles of 32 tokens, full
+    Trial trial(lowered, Runs(32, {1, 2}), score);
+    trial.seedInto("attn_qkv_proj");
   }
   judge(score, isLong() ? 200 : 70);
 }

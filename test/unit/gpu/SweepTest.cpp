@@ -61,6 +61,8 @@ TEST(GpuSweep, KernelsAreRightWithTheRoundingOfDevices) {
 
 TEST(GpuSweep, TrueHeadsAreRight) { sweep(trueHeads()); }
 
+TEST(GpuSweep, LargeTilesAreRight) { sweep(largeTiles()); }
+
 class GpuLongSweep : public testing::TestWithParam<LongSweep> {};
 
 TEST_P(GpuLongSweep, KernelsAreRight) {
@@ -71,7 +73,8 @@ TEST_P(GpuLongSweep, KernelsAreRight) {
 }
 
 std::string nameOf(const testing::TestParamInfo<LongSweep> &info) {
-  return std::string(info.param.trueHeads ? "TrueHeads" : "SmallHeads") +
+  const char *heads[] = {"SmallHeads", "HeadsOf12B", "HeadsOf31B"};
+  return std::string(heads[size_t(info.param.heads)]) +
          (info.param.sharedKeys ? "SharedKeys" : "StoredKeys") + "From" +
          std::to_string(info.param.tokens.front());
 }

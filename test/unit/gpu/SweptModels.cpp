@@ -98,9 +98,24 @@ std::vector<SweptModel> trueHeads() {
           {withTrueHeads(32, 4), limits, true, false, {{{{1, 70}}, 3}, {{{2, 20}}, 4}}}};
 }
 
+std::vector<SweptModel> largeTiles() {
+  ModelConfig head = smallModel();
+  head.layerKinds = {LayerKind::Sliding};
+  ModelConfig prefill = head;
+  head.vocab = 132 * 128;
+  prefill.hidden = 72;
+  prefill.intermediate = 34 * 64;
+  return {{head,
+           {.context = 512, .batch = 9, .chunk = 16},
+           true,
+           false,
+           {{{{1, 5}}, 1}, {raggedRuns(9, 9, 2), 2}, {{{7, 7}}, 3}}},
+          {prefill, {.context = 512, .batch = 1, .chunk = 384}, true, false, {{{{257, 257}}, 4}}}};
+}
+
 std::vector<LongSweep> longSweeps() {
   std::vector<LongSweep> parts;
-  for (bool heads : {false, true})
+  for (SweptHeads heads : {SweptHeads::Small, SweptHeads::Of12B, SweptHeads::Of31B})
     for (bool sharedKeys : {false, true})
       for (const std::vector<int64_t> &tokens : {std::vector<int64_t>{1, 3, 4, 5, 8, 9},
                                                  {16, 17, 32, 33, 35, 36},
@@ -112,8 +127,10 @@ std::vector<LongSweep> longSweeps() {
 }
 
 std::vector<SweptModel> modelsOf(const LongSweep &sweep) {
-  return swept(sweep.trueHeads ? withTrueHeads(16, 1) : smallModel(), sweep.sharedKeys,
-               sweep.tokens, /*every=*/true);
+  ModelConfig config = sweep.heads == SweptHeads::Of12B   ? withTrueHeads(16, 1)
+                       : sweep.heads == SweptHeads::Of31B ? withTrueHeads(32, 4)
+                                                          : smallModel();
+  return swept(config, sweep.sharedKeys, sweep.tokens, /*every=*/true);
 }
 
 } // namespace gemma::test

@@ -30,11 +30,17 @@ std::vector<SweptModel> everySize();
 std::vector<SweptModel> madeKeys();
 /// The heads of the 12B and of the 31B.
 std::vector<SweptModel> trueHeads();
+/// Projections of so many rows that large tiles are the best for them, a head whose whole tiles
+/// fill the device.
+std::vector<SweptModel> largeTiles();
 
-/// A part of the full product: small and true heads, stored and computed keys, every batch, order
-/// and mode.
+/// Heads of a sweep: smallModel's, those of the 12B, those of the 31B.
+enum class SweptHeads { Small, Of12B, Of31B };
+
+/// A part of the full product: heads, stored and computed keys, every batch, order and mode.
 struct LongSweep {
-  bool trueHeads = false, sharedKeys = false;
+  SweptHeads heads = SweptHeads::Small;
+  bool sharedKeys = false;
   std::vector<int64_t> tokens;
 };
 std::vector<LongSweep> longSweeps();
