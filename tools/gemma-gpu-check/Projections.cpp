@@ -1,15 +1,12 @@
 #include "tools/gemma-gpu-check/Projections.h"
 
-#include "runtime/abi/KernelAbi.h"
 #include "runtime/abi/ProgramSizes.h"
-#include "runtime/device/cuda/Staging.h"
-#include "runtime/engine/CudaModel.h"
 #include "tools/gemma-gpu-check/Cublas.h"
+#include "tools/gemma-gpu-check/DeviceBench.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 namespace gemma::check {
@@ -17,11 +14,8 @@ namespace gemma::check {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 using Kind = LaunchArgument::Kind;
 
-/// Rounds of launches that are timed; the best counts.
-constexpr int rounds = 5;
 /// Most copies of a weight that are read in turn.
 constexpr uint64_t mostCopies = 16;
 /// Where a device does not say how much its second-level cache holds.
@@ -52,80 +46,26 @@ const WeightRecipe *multiplied(const Program &program, const Launch &launch) {
 }
 
 /// Runs one projection's launch, and cuBLAS, over memory of their own.
-class Bench {
+class ProjectionBench : public DeviceBench {
 public:
-  Bench(const Artifact &artifact, std::shared_ptr<const cuda::Device> device, int64_t launches)
-      : program(artifact.program), device(std::move(device)), launches(launches) {}
-
-  Status prepare(const Artifact &artifact) {
-    Expected<cuda::LoadedKernels> loaded = loadArtifactKernels(artifact, device);
-    if (!loaded)
-      return loaded.status();
-    kernels = std::move(*loaded);
-    Expected<cuda::Stream> made = device->makeStream();
-    if (!made)
-      return made.status();
-    stream = std::move(*made);
-    return {};
-  }
-
-  cuda::StreamHandle streamHandle() const { return stream.get(); }
-  const std::string &code() const { return kernels.code; }
+  ProjectionBench(const Artifact &artifact, std::shared_ptr<const cuda::Device> device,
+                  int64_t launches)
+      : DeviceBench(std::move(device), launches), program(artifact.program) {}
 
   Expected<Json> time(const Projection &projection, const Cublas *cublas);
 
 private:
-  Expected<cuda::DevicePointer> zeros(uint64_t bytes);
-  Expected<cuda::DevicePointer> sizesOnDevice(const StepSizes &sizes);
   Status bind(const Projection &projection);
-  Status launch(const Projection &projection, uint64_t blocks, uint64_t number);
-  Expected<double> micros(const std::function<Status(uint64_t number)> &run);
-  Status wait() { return device->call(device->api().streamSynchronize, stream.get()); }
 
   const Program &program;
-  std::shared_ptr<const cuda::Device> device;
-  int64_t launches;
-  cuda::LoadedKernels kernels;
-  cuda::Stream stream;
-  std::vector<cuda::Memory> held;            ///< of the projection at hand
   std::vector<cuda::DevicePointer> pointers; ///< of its arguments, then of the sizes
   size_t weightArgument = 0;
   uint64_t copies = 1;
 };
 
-Expected<cuda::DevicePointer> Bench::zeros(uint64_t bytes) {
-  Expected<cuda::Memory> made = device->allocate(std::max<uint64_t>(bytes, 1), "a projection");
-  if (!made)
-    return made.status();
-  held.push_back(std::move(*made));
-  if (Status status =
-          device->call(device->api().memset, held.back().pointer(), static_cast<unsigned char>(0),
-                       size_t(held.back().bytes), stream.get());
-      !status)
-    return status;
-  if (Status status = wait(); !status)
-    return status;
-  return held.back().pointer();
-}
-
-Expected<cuda::DevicePointer> Bench::sizesOnDevice(const StepSizes &sizes) {
-  GemmaSizes content = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
-  Expected<cuda::DevicePointer> place = zeros(sizeof content);
-  if (!place)
-    return place;
-  Expected<cuda::Staging> staging = cuda::Staging::create(device, 4096);
-  if (!staging)
-    return staging.status();
-  if (Status status = staging->upload(*place, std::as_bytes(std::span(&content, 1))); !status)
-    return status;
-  if (Status status = staging->finish(); !status)
-    return status;
-  return place;
-}
-
 /// Memory for every argument.
-Status Bench::bind(const Projection &projection) {
-  held.clear();
+Status ProjectionBench::bind(const Projection &projection) {
+  release();
   pointers.clear();
   for (const LaunchArgument &argument : projection.launch->arguments) {
     uint64_t bytes = argument.bytes;
@@ -157,39 +97,7 @@ Status Bench::bind(const Projection &projection) {
   return {};
 }
 
-Status Bench::launch(const Projection &projection, uint64_t blocks, uint64_t number) {
-  std::vector<cuda::DevicePointer> values = pointers;
-  values[weightArgument] += number % copies * projection.weight->bytes;
-  std::vector<void *> parameters;
-  parameters.reserve(values.size());
-  for (cuda::DevicePointer &value : values)
-    parameters.push_back(&value);
-  const cuda::LoadedKernel &kernel = kernels.kernels[size_t(projection.launch->kernel)];
-  return device->call(device->api().launchKernel, kernel.function, unsigned(blocks), 1u, 1u,
-                      unsigned(kernel.need.threads), 1u, 1u, unsigned(kernel.need.sharedBytes),
-                      stream.get(), parameters.data(), static_cast<void **>(nullptr));
-}
-
-/// Of a launch, of many behind each other: the best of some rounds.
-Expected<double> Bench::micros(const std::function<Status(uint64_t number)> &run) {
-  double best = 0;
-  uint64_t number = 0;
-  for (int round = -1; round < rounds; ++round) { // the first is not counted
-    auto start = Clock::now();
-    for (int64_t i = 0; i < launches; ++i)
-      if (Status status = run(number++); !status)
-        return status;
-    if (Status status = wait(); !status)
-      return status;
-    double each =
-        std::chrono::duration<double, std::micro>(Clock::now() - start).count() / double(launches);
-    if (round == 0 || (round > 0 && each < best))
-      best = each;
-  }
-  return best;
-}
-
-Expected<Json> Bench::time(const Projection &projection, const Cublas *cublas) {
+Expected<Json> ProjectionBench::time(const Projection &projection, const Cublas *cublas) {
   const KernelPlan &plan = program.kernels[size_t(projection.launch->kernel)];
   std::optional<int64_t> blocks = plan.grid.evaluate(projection.sizes);
   if (!blocks || *blocks < 1 || *blocks > int64_t(device->facts().blocksPerGrid))
@@ -202,8 +110,11 @@ Expected<Json> Bench::time(const Projection &projection, const Cublas *cublas) {
   int64_t n = projection.weight->shape[0], k = projection.weight->shape[1];
   Json line = {{"projection", nodes},       {"kernel", plan.name}, {"n", n}, {"k", k},
                {"tokens", projection.rows}, {"copies", copies}};
-  Expected<double> ours =
-      micros([&](uint64_t number) { return launch(projection, uint64_t(*blocks), number); });
+  Expected<double> ours = micros([&](uint64_t number) {
+    std::vector<cuda::DevicePointer> values = pointers;
+    values[weightArgument] += number % copies * projection.weight->bytes;
+    return launch(projection.launch->kernel, uint64_t(*blocks), std::move(values));
+  });
   if (!ours)
     return ours.status();
   line["us"] = *ours;
@@ -256,7 +167,7 @@ Status timeProjections(const Artifact &artifact, int ordinal, int64_t launches,
   Expected<std::shared_ptr<const cuda::Device>> device = cuda::Device::open(ordinal);
   if (!device)
     return device.status();
-  Bench bench(artifact, *device, launches);
+  ProjectionBench bench(artifact, *device, launches);
   if (Status status = bench.prepare(artifact); !status)
     return status;
   auto show = [&](const Json &line) {
