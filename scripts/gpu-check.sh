@@ -27,8 +27,8 @@ while (($#)); do
     *) echo "error: unknown argument $1" >&2; exit 2 ;;
   esac
 done
-[[ $device =~ ^cuda:[0-9]+$ && $budget =~ ^[0-9]+$ ]] ||
-  { echo "error: expected --device cuda:N and --budget SECONDS" >&2; exit 2; }
+[[ $device =~ ^cuda:[0-9]+$ && $budget =~ ^[0-9]+$ && $steps =~ ^[1-9][0-9]*$ ]] ||
+  { echo "error: expected --device cuda:N, --budget SECONDS and --steps N" >&2; exit 2; }
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
@@ -99,6 +99,8 @@ if command -v nvidia-smi >/dev/null; then
 fi
 step facts 60 bin/gemma-gpu-check facts "${device#cuda:}"
 step greedy 120 bash -c greedy_text
+step ceilings 60 bin/gemma-gpu-check ceilings kjv-mini.gemma --ordinal "${device#cuda:}" \
+  --steps $(((steps + 7) / 8))
 while read -r case; do
   step "check-$case" 120 bin/gemma-gpu-check check kjv-mini.gemma record.safetensors \
     --weights kjv-mini --device "$device" --case "$case" --bound "$bound"

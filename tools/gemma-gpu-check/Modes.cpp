@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/device/cuda/Device.h"
 #include "runtime/support/Json.h"
+#include "tools/gemma-gpu-check/Ceilings.h"
 #include "tools/gemma-gpu-check/Projections.h"
 #include "tools/gemma-gpu-check/StepLog.h"
 
@@ -214,12 +215,18 @@ Status checkCases(const CheckOptions &options) {
   return {};
 }
 
+static void printText(const std::string &line) { std::cout << line << std::endl; }
+
 Status timeProducts(const CheckOptions &options) {
   Expected<Artifact> artifact = readArtifact(options.artifact);
-  if (!artifact)
-    return artifact.status();
-  return timeProjections(*artifact, options.ordinal, options.steps,
-                         [](const std::string &line) { std::cout << line << std::endl; });
+  return artifact ? timeProjections(*artifact, options.ordinal, options.steps, printText)
+                  : artifact.status();
+}
+
+Status timeLimits(const CheckOptions &options) {
+  Expected<Artifact> artifact = readArtifact(options.artifact);
+  return artifact ? timeCeilings(*artifact, options.ordinal, options.steps, printText)
+                  : artifact.status();
 }
 
 Status timeSteps(const CheckOptions &options) {

@@ -29,6 +29,8 @@ Status recordCases(const CheckOptions &options);
 Status checkCases(const CheckOptions &options);
 /// Times projections one at a time, beside cuBLAS where there is one.
 Status timeProducts(const CheckOptions &options);
+/// Times what bounds every kernel: writing memory, and launches that do nothing.
+Status timeLimits(const CheckOptions &options);
 /// Times decoding and prompts.
 Status timeSteps(const CheckOptions &options);
 

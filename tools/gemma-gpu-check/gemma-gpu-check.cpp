@@ -19,7 +19,9 @@ static std::function<Status()> declare(CLI::App &app) {
   CLI::App *time = app.add_subcommand("time", "times decoding and prompts");
   CLI::App *projections = app.add_subcommand(
       "projections", "times projections one at a time, beside cuBLAS if it can be opened");
-  for (CLI::App *mode : {cases, record, check, time, projections})
+  CLI::App *ceilings = app.add_subcommand(
+      "ceilings", "times what bounds all kernels: writing memory, launches that do nothing");
+  for (CLI::App *mode : {cases, record, check, time, projections, ceilings})
     mode->add_option("ARTIFACT", options->artifact, "what gemma-compile wrote, for CUDA devices")
         ->required();
   for (CLI::App *mode : {record, check})
@@ -36,12 +38,13 @@ static std::function<Status()> declare(CLI::App &app) {
                    "most rms error of a launch, as a share of its values' rms")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  for (CLI::App *mode : {time, projections})
+  for (CLI::App *mode : {time, projections, ceilings})
     mode->add_option("--steps", options->steps, "that are timed")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-  projections->add_option("--ordinal", options->ordinal, "the device's number (default: 0)")
-      ->check(CLI::NonNegativeNumber);
+  for (CLI::App *mode : {projections, ceilings})
+    mode->add_option("--ordinal", options->ordinal, "the device's number (default: 0)")
+        ->check(CLI::NonNegativeNumber);
   app.footer("Prints JSON objects, one a line, each as soon as it is known.\n"
              "GEMMA_LIBCUBLAS names a cuBLAS in place of the system's.\n"
              "Exit codes: 0 ok, 1 bad input or a difference, 2 usage, 3 internal.");
@@ -52,6 +55,8 @@ static std::function<Status()> declare(CLI::App &app) {
       return printCases(*options);
     if (projections->parsed())
       return timeProducts(*options);
+    if (ceilings->parsed())
+      return timeLimits(*options);
     if (record->parsed())
       return recordCases(*options);
     return check->parsed() ? checkCases(*options) : timeSteps(*options);
