@@ -5,14 +5,15 @@
 #
 #   gpu-check.sh [--device cuda:N] [--out FOLDER] [--budget SECONDS] [--bound SHARE] [--steps N]
 #
-# A result may be off by SHARE of its size (default: 0.02); N steps are timed (default: 32).
+# A result may be off by SHARE of its size (default: 0.02); N steps are timed (default: 32). The 12B
+# and the 31B are timed with 4064 positions before, as bench/predictions says.
 # FOLDER (default: gpu-check-results) gets summary.jsonl, a line a step; STEP.jsonl and STEP.err of
-# each. No step is begun once the budget (default: 300) is spent; what was left out is named. Exit
+# each. No step is begun once the budget (default: 600) is spent; what was left out is named. Exit
 # status: 0 all steps ran well, 1 some did not or were left out, 2 wrong usage.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-device=cuda:0 out=gpu-check-results budget=300 bound=0.02 steps=32
+device=cuda:0 out=gpu-check-results budget=600 bound=0.02 steps=32
 while (($#)); do
   case $1 in
     --device | --out | --budget | --bound | --steps)
@@ -86,8 +87,8 @@ surroundings() {
 }
 
 memory_checker() {
-  compute-sanitizer --error-exitcode 9 bin/gemma-gpu-check check kjv-mini.gemma record.safetensors \
-    --weights kjv-mini --device "$device" --case "$(head -1 cases.txt)"
+  compute-sanitizer --error-exitcode 9 bin/gemma-gpu-check check kjv-mini.gemma \
+    kjv-mini.safetensors --weights kjv-mini --device "$device" --case "$(head -1 kjv-mini.cases)"
 }
 
 export -f greedy_text surroundings memory_checker
@@ -101,16 +102,36 @@ step facts 60 bin/gemma-gpu-check facts "${device#cuda:}"
 step greedy 120 bash -c greedy_text
 step ceilings 60 bin/gemma-gpu-check ceilings kjv-mini.gemma --ordinal "${device#cuda:}" \
   --steps $(((steps + 7) / 8))
-while read -r case; do
-  step "check-$case" 120 bin/gemma-gpu-check check kjv-mini.gemma record.safetensors \
-    --weights kjv-mini --device "$device" --case "$case" --bound "$bound"
-done <cases.txt
+# weights MODEL: the option that names its weights; none where they are made up.
+weights() { [[ ! -d $1 ]] || printf -- '--weights\n%s\n' "$1"; }
+
+for model in kjv-mini heads-12B heads-31B; do
+  [[ -f $model.cases ]] || continue
+  mapfile -t given < <(weights "$model")
+  prefix=check- # of the others, with the model's name
+  [[ $model == kjv-mini ]] || prefix=check-$model-
+  while read -r case; do
+    step "$prefix$case" 120 bin/gemma-gpu-check check "$model.gemma" "$model.safetensors" \
+      "${given[@]}" --device "$device" --case "$case" --bound "$bound"
+  done <"$model.cases"
+done
 for way in graphs:1 stream:0; do
   step "time-${way%:*}" 120 env GEMMA_CUDA_GRAPHS="${way#*:}" bin/gemma-gpu-check time \
     kjv-mini.gemma --weights kjv-mini --device "$device" --steps "$steps"
 done
 step projections 120 bin/gemma-gpu-check projections kjv-mini.gemma --ordinal "${device#cuda:}" \
   --steps "$steps"
+for model in 12B 31B; do
+  [[ -f $model.gemma ]] || continue
+  step "projections-$model" 60 bin/gemma-gpu-check projections "$model.gemma" \
+    --ordinal "${device#cuda:}" --steps "$steps"
+done
+for model in 12B 31B; do
+  [[ -f $model.gemma ]] || continue
+  # Weights are made on the host first: the most of the time.
+  step "time-$model" 240 bin/gemma-gpu-check time "$model.gemma" --device "$device" \
+    --steps "$steps" --cached 4064
+done
 if command -v compute-sanitizer >/dev/null; then
   step memory-checker 120 bash -c memory_checker
 fi

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/device/cuda/Device.h"
 #include "runtime/support/Json.h"
+#include "runtime/weights/SyntheticTensors.h"
 #include "tools/gemma-gpu-check/Ceilings.h"
 #include "tools/gemma-gpu-check/Projections.h"
 #include "tools/gemma-gpu-check/StepLog.h"
@@ -42,13 +43,19 @@ Expected<Loaded> load(const CheckOptions &options, bool poison) {
   Expected<Artifact> artifact = readArtifact(options.artifact);
   if (!artifact)
     return artifact.status();
-  Expected<Checkpoint> checkpoint = openArtifactWeights(*artifact, options.weights, false);
-  if (!checkpoint)
-    return checkpoint.status();
   ModelOptions modelOptions;
   modelOptions.device = *device;
-  Expected<std::shared_ptr<const Model>> model =
-      Model::load(std::move(*artifact), *checkpoint, modelOptions);
+  auto loadModel = [&]() -> Expected<std::shared_ptr<const Model>> {
+    if (artifact->syntheticSeed && options.weights.empty()) {
+      SyntheticTensors tensors(artifact->program.config, *artifact->syntheticSeed);
+      return Model::load(std::move(*artifact), tensors, modelOptions);
+    }
+    Expected<Checkpoint> checkpoint = openArtifactWeights(*artifact, options.weights, false);
+    if (!checkpoint)
+      return checkpoint.status();
+    return Model::load(std::move(*artifact), *checkpoint, modelOptions);
+  };
+  Expected<std::shared_ptr<const Model>> model = loadModel();
   if (!model)
     return model.status();
   ContextOptions contextOptions;
@@ -236,6 +243,10 @@ Status timeSteps(const CheckOptions &options) {
     return loaded.status();
   Context &context = *loaded->context;
   const Program &program = loaded->model->program();
+  if (options.cached >= context.contextLength())
+    return usage("--cached: expected fewer than the context's " +
+                 std::to_string(context.contextLength()) + " positions, got " +
+                 std::to_string(options.cached));
   // Decoding reads tokens back, as greedy generation does.
   OutputsWanted wanted = program.topCount() > 0 ? OutputsWanted::Top : OutputsWanted::Logits;
   // Steps of `rows` sequences with `tokens` new ones each, as many as there is room for.
@@ -250,9 +261,18 @@ Status timeSteps(const CheckOptions &options) {
       sequences.push_back(std::move(*made));
       ids.push_back(caseTokens(tokens, program.config.vocab, uint64_t(b)));
     }
-    for (int64_t b = 0; b < rows; ++b)
+    int64_t before = tokens == 1 ? options.cached : 0; // a prompt begins a sequence
+    for (int64_t b = 0; b < rows; ++b) {
       step.push_back({sequences[size_t(b)].get(), ids[size_t(b)], LogitsWanted::Last});
-    int64_t most = std::min(options.steps, context.contextLength() / tokens);
+      for (int64_t left = before; left > 0; left -= std::min(left, program.limits.maxChunk)) {
+        std::vector<int32_t> prompt =
+            caseTokens(std::min(left, program.limits.maxChunk), program.config.vocab, uint64_t(b));
+        StepRow row{sequences[size_t(b)].get(), prompt, LogitsWanted::None};
+        if (Expected<StepResult> result = context.step({&row, 1}); !result)
+          return result.status();
+      }
+    }
+    int64_t most = std::min(options.steps, (context.contextLength() - before) / tokens);
     std::vector<double> micros;
     for (int64_t i = 0; i < most; ++i) {
       auto start = Clock::now();
@@ -267,6 +287,7 @@ Status timeSteps(const CheckOptions &options) {
            {"device", loaded->model->isa()},
            {"sequences", rows},
            {"tokens", tokens},
+           {"cached", before},
            {"reads", wanted == OutputsWanted::Top ? "tokens" : "logits"},
            {"steps", micros.size()},
            {"first_us", micros.front()},

@@ -15,6 +15,7 @@ struct CheckOptions {
   std::vector<std::string> cases; ///< empty: all
   double bound = 0.02;            ///< of a launch's rms error, in shares of the values' rms
   int64_t steps = 32;             ///< that are timed
+  int64_t cached = 0;             ///< positions before the decode steps that are timed
   int ordinal = 0;
 };
 

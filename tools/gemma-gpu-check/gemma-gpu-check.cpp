@@ -42,6 +42,8 @@ static std::function<Status()> declare(CLI::App &app) {
     mode->add_option("--steps", options->steps, "that are timed")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+  time->add_option("--cached", options->cached, "positions before the decoded ones (default: 0)")
+      ->check(CLI::NonNegativeNumber);
   for (CLI::App *mode : {projections, ceilings})
     mode->add_option("--ordinal", options->ordinal, "the device's number (default: 0)")
         ->check(CLI::NonNegativeNumber);
