@@ -29,7 +29,8 @@ def find_nvdisasm():
 
 
 def disassemble(nvdisasm, cubin):
-    return subprocess.run([nvdisasm, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
+    # Its analysis of data flow takes a third of the time and changes nothing of the text.
+    return subprocess.run([nvdisasm, "-c", "-ndf", str(cubin)], capture_output=True, text=True, check=True).stdout
 
 
 def loops(lines):
