@@ -1,7 +1,7 @@
 """Checks what --report says of a model as JSON.
 
-usage: report.py FILE.json [DECODE_GB PREFILL_TFLOP]: what the last step of decode moves and what all of
-prefill computes, to be met within 1 %.
+usage: report.py FILE.json [DECODE_GB PREFILL_TFLOP LAUNCHES]: what the last step of decode moves and what
+all of prefill computes, to be met within 1 %, and decode's launches.
 """
 
 import json
@@ -61,6 +61,7 @@ def main(path, *expected):
         if expected:
             decode, prefill = target["steps"]
             check(near(decode["bytes"], float(expected[0]) * 1e9, 0.01), f"decode: {decode['bytes']} bytes")
+            check(decode["launches"] == int(expected[2]), f"decode: {decode['launches']} launches")
             check(near(prefill["flops"], float(expected[1]) * 1e12, 0.01), f"prefill: {prefill['flops']} FLOPs")
     print(", ".join(target["target"] for target in report["targets"]) + ": as expected")
     return 0
