@@ -33,7 +33,8 @@ int64_t gridBlocks(kernel::FuncOp kernel, const StepSizes &sizes);
 /// Padding of tiles is not counted, nor what is read again from the device's caches.
 KernelCost costOf(kernel::FuncOp kernel, const StepSizes &sizes);
 
-/// Which instance of a kernel it is: "mma 64x8x64, 4 stages", "flash 32 keys, 2 stages", "rows".
+/// Which instance of a kernel it is: "mma 64x8x64, 4 stages", "flash 1 queries, 32 keys, 2 stages",
+/// "rows".
 std::string instanceOf(kernel::FuncOp kernel);
 
 } // namespace gemma::compiler
