@@ -84,7 +84,9 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
       threads = 256;
       stages = tokens > 32 ? 3 : 4;
     } else {
-      stages = 5; // of 9 KiB: two blocks fit into 100 KiB (fitStages, where rows are prepared)
+      // Of 9 KiB, or 8 beside prepared rows: two blocks of a multiprocessor have 64 KiB or more on
+      // their way where it has 164 KiB; where it has 100, those with prepared rows are alone there.
+      stages = 5;
     }
     int64_t tiles = divideCeil(8 * groups, rows);
     segments = segmentsOf(tiles, kBlocks);
@@ -108,19 +110,10 @@ LogicalResult fitStages(kernel::ContractOp op) {
   auto function = op->getParentOfType<kernel::FuncOp>();
   kernel::MmaAttr tile = op.getGpuTileAttr();
   int64_t stages = tile.getStages();
-  auto fits = [&](int64_t limit) { return kernel::sharedBytes(function) <= limit; };
-  while (!fits(kSharedLimit) && stages > 2)
+  auto fits = [&] { return kernel::sharedBytes(function) <= kSharedLimit; };
+  while (!fits() && stages > 2)
     op.setGpuTileAttr(withStages(tile, --stages));
-  if (!fits(kSharedLimit))
-    return failure();
-  // Runs are cut for two blocks at a time: some stages less are better than a second wave.
-  if (tile.getSegments() > 0 && op.hasPreparedRows() && !fits(kSharedOfTwo)) {
-    for (int64_t fewer = stages - 1; fewer >= 3 && !fits(kSharedOfTwo); --fewer)
-      op.setGpuTileAttr(withStages(tile, fewer));
-    if (!fits(kSharedOfTwo))
-      op.setGpuTileAttr(withStages(tile, stages));
-  }
-  return success();
+  return success(fits());
 }
 
 int64_t attentionSplits(const VariantPlan &plan, int64_t kvHeads, int64_t window,

@@ -12,9 +12,6 @@ inline constexpr int64_t kThreadsOfRows = 256;
 /// Most shared memory that the portable kernels take of a block: what sm_86, sm_89 and sm_120 have
 /// (CUDA C++ Programming Guide, table of technical specifications).
 inline constexpr int64_t kSharedLimit = int64_t{99} * 1024;
-/// The same for each of two blocks: a multiprocessor of these has 100 KiB, of which a block costs 1
-/// more than it asks for.
-inline constexpr int64_t kSharedOfTwo = int64_t{49} * 1024;
 
 /// The multiprocessors that work is cut for. Kernels, and with them their grids, are the same for
 /// all targets of an artifact, so this is one number: that of the H100 and H200. An A100 has 108, a
@@ -38,9 +35,8 @@ struct ContractionCut {
 ContractionCut cutContraction(mlir::MLIRContext *context, int64_t groups, int64_t kBlocks,
                               kernel::Extent extent, const VariantPlan &plan);
 
-/// Takes stages away until the shared memory of the kernel is within the limit, and where runs of
-/// steps are cut for two blocks a multiprocessor, until two fit, if three stages are enough for
-/// that. Fails if two stages are too many.
+/// Takes stages away until the shared memory of the kernel is within the limit. Fails if two stages
+/// are too many.
 llvm::LogicalResult fitStages(kernel::ContractOp op);
 
 /// In how many parts the keys of a sequence are cut, at most, so that a step of the variant's
