@@ -16,8 +16,11 @@ namespace gemma {
 /// A kernel over a grid of blocks. What the spans and pointers refer to lives as long as the
 /// executor.
 struct KernelCall {
-  size_t kernel = 0;                  ///< index into Program::kernels
-  uint64_t blocks = 0;                ///< 0: nothing to do
+  size_t kernel = 0;   ///< index into Program::kernels
+  uint64_t blocks = 0; ///< 0: nothing to do
+  /// Blocks of the largest step that is to be launched as this one is; those from `blocks` on
+  /// return at once.
+  uint64_t mostBlocks = 0;
   std::span<void *const> arguments;   ///< addresses on the device, in the kernel's order
   const GemmaSizes *sizes = nullptr;  ///< on the device too
   std::span<const std::string> nodes; ///< spec keys, for reports

@@ -35,6 +35,8 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
   if (Status status = context->allocate(); !status)
     return status;
   context->bindArguments();
+  if (Status status = context->findBuckets(); !status)
+    return status;
   return context;
 }
 

@@ -180,6 +180,7 @@ private:
   void bindArguments();
   void *address(const LaunchArgument &argument) const;
   Status check(std::span<const StepRow> rows, OutputsWanted wanted, GemmaSizes &sizes) const;
+  Status findBuckets();
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
   Status runLaunches(const StepResult &step, int64_t sequences, const std::vector<uint64_t> &grids);
@@ -218,6 +219,14 @@ private:
 
   /// Of each variant, of each launch: the addresses of its arguments.
   std::vector<std::vector<std::vector<void *>>> arguments;
+
+  /// What bounds all steps of a variant for one token a sequence (largestDecodeStep()). A device
+  /// that repeats a step as it was launched is given the same work for all of them.
+  struct Bucket {
+    int64_t sequences = 0, logitRows = 0;
+    std::vector<uint64_t> grids; ///< of the launches; none: each step has its own
+  };
+  std::vector<Bucket> buckets; ///< by variant
 
   std::vector<int32_t> freeSlots;
   std::vector<int32_t> freePages;

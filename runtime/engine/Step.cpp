@@ -1,5 +1,6 @@
 // One step: check everything, then fill the inputs, then run the launches.
 #include "runtime/abi/ProgramSizes.h"
+#include "runtime/abi/Variants.h"
 #include "runtime/engine/Context.h"
 #include "runtime/engine/Poison.h"
 
@@ -73,35 +74,57 @@ Status Context::check(std::span<const StepRow> rows, OutputsWanted wanted,
   return {};
 }
 
+/// The numbers of blocks of a variant's launches in a step of these sizes.
+static Expected<std::vector<uint64_t>> gridsOf(const Program &program, const Variant &variant,
+                                               const StepSizes &sizes) {
+  std::vector<uint64_t> grids;
+  // A kernel is launched once a layer: its grid is the same each time.
+  std::vector<int64_t> known(program.kernels.size(), -1);
+  for (const Launch &launch : variant.launches) {
+    const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
+    int64_t &grid = known[size_t(launch.kernel)];
+    if (grid < 0) {
+      std::optional<int64_t> value = kernel.grid.evaluate(sizes);
+      if (!value || *value < 0)
+        return badInput("kernel " + kernel.name + ": its grid has no size for this step");
+      grid = *value;
+    }
+    grids.push_back(uint64_t(grid));
+  }
+  return grids;
+}
+
+Status Context::findBuckets() {
+  const Program &program = shared->program();
+  for (const Variant &variant : program.variants) {
+    Bucket &bucket = buckets.emplace_back();
+    std::optional<StepSizes> sizes = largestDecodeStep(variant, program.limits, memoryPlan.batch);
+    if (!sizes)
+      continue;
+    Expected<std::vector<uint64_t>> grids = gridsOf(program, variant, *sizes);
+    if (!grids)
+      return grids.status();
+    bucket = {(*sizes)[1], (*sizes)[4], std::move(*grids)};
+  }
+  return {};
+}
+
 Expected<size_t> Context::chooseVariant(const GemmaSizes &sizes,
                                         std::vector<uint64_t> &grids) const {
   StepSizes values = {sizes.tokens, sizes.sequences, sizes.longestRun, sizes.longestSeq,
                       sizes.logitRows};
   const Program &program = shared->program();
-  for (size_t v = 0; v < program.variants.size(); ++v) {
-    const Variant &variant = program.variants[v];
-    if (!std::all_of(variant.conditions.begin(), variant.conditions.end(),
-                     [&](const SizeCondition &condition) { return condition.holds(values); }))
-      continue;
-    // A kernel is launched once a layer: its grid is the same each time.
-    std::vector<int64_t> known(program.kernels.size(), -1);
-    for (const Launch &launch : variant.launches) {
-      int64_t &grid = known[size_t(launch.kernel)];
-      if (grid < 0) {
-        std::optional<int64_t> value = program.kernels[size_t(launch.kernel)].grid.evaluate(values);
-        if (!value || *value < 0)
-          return badInput("kernel " + program.kernels[size_t(launch.kernel)].name +
-                          ": its grid has no size for this step");
-        grid = *value;
-      }
-      grids.push_back(uint64_t(grid));
-    }
-    return v;
-  }
-  return badInput(
-      "the artifact has no variant for T=" + std::to_string(sizes.tokens) +
-      " B=" + std::to_string(sizes.sequences) + " Q=" + std::to_string(sizes.longestRun) +
-      " S=" + std::to_string(sizes.longestSeq) + " R=" + std::to_string(sizes.logitRows));
+  size_t variant = variantFor(program, values);
+  if (variant == program.variants.size())
+    return badInput(
+        "the artifact has no variant for T=" + std::to_string(sizes.tokens) +
+        " B=" + std::to_string(sizes.sequences) + " Q=" + std::to_string(sizes.longestRun) +
+        " S=" + std::to_string(sizes.longestSeq) + " R=" + std::to_string(sizes.logitRows));
+  Expected<std::vector<uint64_t>> found = gridsOf(program, program.variants[variant], values);
+  if (!found)
+    return found.status();
+  grids = std::move(*found);
+  return variant;
 }
 
 void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
@@ -149,19 +172,26 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
 /// Bytes between two results that are copied as one: a copy more costs more than they do.
 static constexpr uint64_t largestGap = 4096;
 
-/// What the step's outputs take, of those that are wanted.
+/// What the step's outputs take, of those that are wanted. Of small ones as many rows are brought
+/// as the largest step of the bucket has, so that all its steps bring the same.
 std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
   std::vector<ByteRange> ranges;
+  const Bucket &bucket = buckets[step.variant];
   const std::vector<OutputPlan> &plans = shared->program().outputs;
   for (size_t i = 0; i < plans.size(); ++i) {
     if (!isWanted(plans[i], step.outputs))
       continue;
-    uint64_t bytes =
-        uint64_t(plans[i].extent == 'T' ? step.tokens : step.logitRows) * byteWidth(plans[i].type);
+    bool ofTokens = plans[i].extent == 'T';
+    int64_t rows = ofTokens ? step.tokens : step.logitRows;
+    uint64_t rowBytes = byteWidth(plans[i].type);
     for (int64_t size : plans[i].shape)
-      bytes *= uint64_t(size);
-    if (bytes == 0)
+      rowBytes *= uint64_t(size);
+    if (rows == 0 || rowBytes == 0)
       continue;
+    int64_t most = std::max(rows, ofTokens ? bucket.sequences : bucket.logitRows);
+    if (uint64_t(most) * rowBytes <= largestGap)
+      rows = most;
+    uint64_t bytes = uint64_t(rows) * rowBytes;
     uint64_t begin = outputs[i].offset;
     if (!ranges.empty() && begin - (ranges.back().offset + ranges.back().bytes) <= largestGap)
       ranges.back().bytes = begin + bytes - ranges.back().offset;
@@ -178,12 +208,16 @@ Status Context::runLaunches(const StepResult &step, int64_t sequences,
       reinterpret_cast<const GemmaSizes *>(memory.device + inputs[size_t(StepInput::Sizes)].offset);
   if (stepObserver)
     stepObserver(step);
-  uint64_t tableRows = 4 * uint64_t(sequences * shared->program().pagesPerSequence());
-  executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset + tableRows);
+  const Bucket &bucket = buckets[step.variant];
+  uint64_t tableRows = uint64_t(std::max(sequences, bucket.sequences));
+  executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset +
+                                    4 * tableRows * uint64_t(shared->program().pagesPerSequence()));
   Status status;
   for (size_t i = 0; i < launches.size() && status; ++i) {
-    status = executor->run({size_t(launches[i].kernel), grids[i], arguments[step.variant][i], sizes,
-                            launches[i].nodes, memory.device + scratch.offset, scratchStride});
+    uint64_t most = bucket.grids.empty() ? grids[i] : std::max(grids[i], bucket.grids[i]);
+    status =
+        executor->run({size_t(launches[i].kernel), grids[i], most, arguments[step.variant][i],
+                       sizes, launches[i].nodes, memory.device + scratch.offset, scratchStride});
     if (status && launchObserver) {
       status = executor->finish({});
       if (status)

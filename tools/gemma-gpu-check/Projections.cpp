@@ -1,6 +1,7 @@
 #include "tools/gemma-gpu-check/Projections.h"
 
 #include "runtime/abi/ProgramSizes.h"
+#include "runtime/abi/Variants.h"
 #include "tools/gemma-gpu-check/Cublas.h"
 #include "tools/gemma-gpu-check/DeviceBench.h"
 
@@ -20,14 +21,6 @@ using Kind = LaunchArgument::Kind;
 constexpr uint64_t mostCopies = 16;
 /// Where a device does not say how much its second-level cache holds.
 constexpr int likelyCache = 50 << 20;
-
-const Variant *variantFor(const Program &program, const StepSizes &sizes) {
-  for (const Variant &variant : program.variants)
-    if (std::ranges::all_of(variant.conditions,
-                            [&](const SizeCondition &condition) { return condition.holds(sizes); }))
-      return &variant;
-  return nullptr;
-}
 
 /// The weight that a launch multiplies with; null if it is no projection, or needs what a step has.
 const WeightRecipe *multiplied(const Program &program, const Launch &launch) {
@@ -149,10 +142,13 @@ std::vector<Projection> projectionsOf(const Program &program, int64_t tokens, bo
   std::vector<Projection> found;
   int64_t sequences = decode ? tokens : 1;
   StepSizes sizes = {tokens, sequences, decode ? 1 : tokens, decode ? 1 : tokens, sequences};
-  const Variant *variant = variantFor(program, sizes);
+  size_t index = variantFor(program, sizes);
+  if (index == program.variants.size())
+    return found;
+  const Variant &variant = program.variants[index];
   std::set<int64_t> seen;
-  for (size_t i = 0; variant && i < variant->launches.size(); ++i) {
-    const Launch &launch = variant->launches[i];
+  for (size_t i = 0; i < variant.launches.size(); ++i) {
+    const Launch &launch = variant.launches[i];
     const WeightRecipe *weight = multiplied(program, launch);
     if (!weight || !seen.insert(launch.kernel).second)
       continue;

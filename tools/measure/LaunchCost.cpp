@@ -183,15 +183,6 @@ std::optional<Cost> appendCost(const Program &program, int64_t cached, int64_t c
   return cost;
 }
 
-size_t variantFor(const Program &program, const StepSizes &sizes) {
-  auto found =
-      std::find_if(program.variants.begin(), program.variants.end(), [&](const Variant &variant) {
-        return std::all_of(variant.conditions.begin(), variant.conditions.end(),
-                           [&](const SizeCondition &condition) { return condition.holds(sizes); });
-      });
-  return size_t(found - program.variants.begin());
-}
-
 std::string nodesOf(const Program &program, const Launch &launch) {
   if (launch.nodes.empty()) {
     const std::string &kernel = program.kernels[size_t(launch.kernel)].name;

@@ -5,7 +5,7 @@
 // 4·heads·D for every visible key of every query. Norms, rope and activations count as nothing.
 #pragma once
 
-#include "runtime/abi/Program.h"
+#include "runtime/abi/Variants.h"
 
 #include <cstdint>
 #include <optional>
@@ -52,10 +52,6 @@ Cost stepCost(const Program &program, const Variant &variant, const StepShape &s
 /// there is no variant for a step.
 std::optional<Cost> appendCost(const Program &program, int64_t cached, int64_t count, int64_t chunk,
                                bool everyLogits);
-
-/// The variant that the runtime takes for these sizes (the first whose conditions hold);
-/// variants.size() if there is none.
-size_t variantFor(const Program &program, const StepSizes &sizes);
 
 /// The launch's nodes for people, without the layer: "attn.qk_norm attn.rope". Of one that computes
 /// no node whole the kernel, without its hash: "(quantize)".

@@ -23,7 +23,8 @@ struct CudaExecutorOptions {
 /// launches, the copies of its results, one wait. A step whose launches were seen before, with the
 /// same numbers of blocks and results, becomes a graph, which from then on is launched as it is:
 /// all that differs from step to step lies in the inputs, a step's sizes too, and kernels read
-/// those from memory.
+/// those from memory. Steps of one token a sequence are launched as the largest of their variant,
+/// so that they share one graph whatever the batch.
 class CudaExecutor : public Executor {
 public:
   /// `kernels`, one a kernel of the program, outlive the executor.

@@ -29,7 +29,7 @@ protected:
     options.targets = {"ptx-sm_80", "emu-sm_80"};
     options.maxContext = 128;
     options.maxChunk = 16;
-    options.maxBatch = 2;
+    options.maxBatch = 6;
     auto made = compiler::compileCheckpoint(*checkpoint, options);
     ASSERT_TRUE(made) << made.error().message;
     artifact = new Artifact(std::move(*made));
