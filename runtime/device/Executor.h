@@ -38,6 +38,13 @@ struct ContextMemory {
   std::byte *rest = nullptr;    ///< the first byte that is not visible, for the host
 };
 
+/// What a device that checks has to know of some memory.
+enum class MemoryContent : uint8_t {
+  Constant, ///< what is there may be read, and kernels must not write it
+  Known,    ///< what is there may be read
+  Unknown,  ///< nothing is there: a read before a write is a fault
+};
+
 /// Bytes of a context's memory.
 struct ByteRange {
   uint64_t offset = 0;
@@ -67,9 +74,13 @@ public:
 
   /// Says what of the memory kernels may touch, for devices that check. Before the first run().
   virtual Status declareMemory(const void * /*memory*/, size_t /*bytes*/,
-                               const std::string & /*name*/, bool /*readOnly*/) {
+                               const std::string & /*name*/, MemoryContent /*content*/) {
     return {};
   }
+
+  /// Says that what is in a part of the context's memory is of no more use: the next launch writes
+  /// it anew before anything reads it.
+  virtual void discard(ByteRange /*range*/) {}
 
   /// A step begins, whose launches see the first `inputBytes` as the host has left them. `variant`:
   /// steps with the same one have the same launches but for the numbers of blocks.
@@ -92,7 +103,7 @@ public:
   virtual Status download(ByteRange /*range*/) { return {}; }
   /// Brings bytes from the host's view to the device.
   virtual Status upload(ByteRange /*range*/) { return {}; }
-  /// Sets bytes on the device.
+  /// Sets bytes on the device. What is not zero is poison, which nobody may read.
   virtual Status fill(ByteRange range, uint8_t value) {
     std::memset(shared.data() + range.offset, value, size_t(range.bytes));
     return {};

@@ -55,11 +55,14 @@ Status Context::allocate() {
     return place.status();
   memory = *place;
   ticketsAreZero = true; // as is all of it
-  for (const Region &region : regions)
-    if (Status status = executor->declareMemory(memory.device + region.range.offset,
-                                                region.range.bytes, region.name, false);
+  for (const Region &region : regions) {
+    bool zeros = region.range.offset == tickets.offset && tickets.bytes != 0;
+    if (Status status = executor->declareMemory(
+            memory.device + region.range.offset, region.range.bytes, region.name,
+            zeros ? MemoryContent::Known : MemoryContent::Unknown);
         !status)
       return status;
+  }
   return {};
 }
 

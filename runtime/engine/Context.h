@@ -184,6 +184,7 @@ private:
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
   Status runLaunches(const StepResult &step, int64_t sequences, const std::vector<uint64_t> &grids);
+  void discardResults(const Launch &launch);
   std::vector<ByteRange> resultsOf(const StepResult &step) const;
   /// Brings what a launch wrote to the host.
   Status fetchWritten(const Launch &launch);

@@ -197,7 +197,7 @@ Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads) const 
   for (size_t i = 0; i < program().weights.size(); ++i) {
     const WeightRecipe &recipe = program().weights[i];
     if (Status status = executor->declareMemory(weight(int64_t(i)), recipe.bytes,
-                                                "weight " + recipe.name, /*readOnly=*/true);
+                                                "weight " + recipe.name, MemoryContent::Constant);
         !status)
       return status;
   }
@@ -207,7 +207,7 @@ Expected<std::unique_ptr<Executor>> Model::makeExecutor(unsigned threads) const 
       if (Status status = executor->declareMemory(
               tableLane(int64_t(i), lane), tableLaneBytes(table).value_or(0),
               "table " + table.name + "." + std::string(angleLaneNames[lane]),
-              /*readOnly=*/true);
+              MemoryContent::Constant);
           !status)
         return status;
     }

@@ -201,6 +201,18 @@ std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
   return ranges;
 }
 
+/// Before a launch: what it writes whole, or uses alone, holds what earlier launches left.
+void Context::discardResults(const Launch &launch) {
+  using Kind = LaunchArgument::Kind;
+  constexpr uint8_t writes = 1;
+  const std::vector<uint8_t> &access = shared->program().kernels[size_t(launch.kernel)].access;
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    const LaunchArgument &argument = launch.arguments[i];
+    if (argument.kind == Kind::Workspace || (argument.kind == Kind::Buffer && access[i] == writes))
+      executor->discard({arena.offset + argument.offset, argument.bytes});
+  }
+}
+
 Status Context::runLaunches(const StepResult &step, int64_t sequences,
                             const std::vector<uint64_t> &grids) {
   const std::vector<Launch> &launches = shared->program().variants[step.variant].launches;
@@ -214,6 +226,7 @@ Status Context::runLaunches(const StepResult &step, int64_t sequences,
                                     4 * tableRows * uint64_t(shared->program().pagesPerSequence()));
   Status status;
   for (size_t i = 0; i < launches.size() && status; ++i) {
+    discardResults(launches[i]);
     uint64_t most = bucket.grids.empty() ? grids[i] : std::max(grids[i], bucket.grids[i]);
     status =
         executor->run({size_t(launches[i].kernel), grids[i], most, arguments[step.variant][i],

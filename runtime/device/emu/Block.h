@@ -158,7 +158,9 @@ private:
   bool sharedAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
                     uint32_t site);
   bool globalAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
-                    uint32_t site, bool aligned = true);
+                    uint32_t site, bool isCopy = false);
+  void checkWritten(Thread &thread, const GlobalMemory::Region &region, uint64_t address,
+                    uint32_t bytes, uint32_t site, bool isCopy);
   void orderedAccess(Thread &thread, uint64_t address, uint32_t kind);
   SyncPoint &syncAt(uint64_t address);
   std::string nearest(uint64_t address) const;

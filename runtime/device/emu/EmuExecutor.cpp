@@ -6,9 +6,35 @@
 
 namespace gemma::emu {
 
+Expected<ContextMemory> EmuExecutor::allocate(uint64_t bytes, uint64_t visible) {
+  Expected<ContextMemory> made = Executor::allocate(bytes, visible);
+  if (made)
+    context = made->device;
+  return made;
+}
+
 Status EmuExecutor::declareMemory(const void *start, size_t bytes, const std::string &name,
-                                  bool readOnly) {
-  return bytes == 0 ? Status() : memory.add(start, bytes, name, readOnly);
+                                  MemoryContent content) {
+  if (bytes == 0)
+    return {};
+  Status status = memory.add(start, bytes, name, content == MemoryContent::Constant);
+  if (status && content == MemoryContent::Unknown)
+    memory.track(start);
+  return status;
+}
+
+void EmuExecutor::discard(ByteRange range) {
+  memory.forget(context + range.offset, size_t(range.bytes));
+}
+
+void EmuExecutor::begin(size_t, uint64_t inputBytes) { memory.wrote(context, size_t(inputBytes)); }
+
+Status EmuExecutor::fill(ByteRange range, uint8_t value) {
+  if (value == 0)
+    memory.wrote(context + range.offset, size_t(range.bytes));
+  else
+    discard(range);
+  return Executor::fill(range, value);
 }
 
 std::vector<std::string> nodesOfLaunch(std::span<const std::string> ofKernel,

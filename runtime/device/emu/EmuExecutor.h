@@ -32,10 +32,14 @@ public:
   EmuExecutor(std::span<const EmulatedKernel> kernels, unsigned threads, LaunchOptions options)
       : kernels(kernels), pool(threads), options(std::move(options)) {}
 
+  Expected<ContextMemory> allocate(uint64_t bytes, uint64_t visible) override;
   Status declareMemory(const void *memory, size_t bytes, const std::string &name,
-                       bool readOnly) override;
+                       MemoryContent content) override;
+  void discard(ByteRange range) override;
+  void begin(size_t variant, uint64_t inputBytes) override;
   /// Fails with what the detectors found: kernel, PTX line, spec node.
   Status run(const KernelCall &call) override;
+  Status fill(ByteRange range, uint8_t value) override;
   EmuExecutor *emulated() override { return this; }
 
   /// From now on; without functions everything runs again.
@@ -46,6 +50,7 @@ private:
   WorkerPool pool;
   LaunchOptions options;
   GlobalMemory memory;
+  std::byte *context = nullptr; ///< the memory of the context
   Measurement measurement;
 };
 

@@ -12,6 +12,8 @@ const char *name(FindingKind kind) {
     return "race on global memory";
   case FindingKind::UnwrittenShared:
     return "read of shared memory that was never written";
+  case FindingKind::UnwrittenGlobal:
+    return "read of global memory that was never written";
   case FindingKind::AsyncNotWaited:
     return "access to an asynchronous copy that was not waited for";
   case FindingKind::OutOfBounds:

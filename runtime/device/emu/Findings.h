@@ -16,6 +16,7 @@ enum class FindingKind {
   SharedRace,       ///< two threads of a block, no barrier between, one writes
   GlobalRace,       ///< two threads of a launch, nothing orders them, one writes
   UnwrittenShared,  ///< a read of shared bytes that nothing has written in this block
+  UnwrittenGlobal,  ///< a read of bytes of global memory that nobody has written
   AsyncNotWaited,   ///< an access to bytes of a cp.async that has not been waited for
   OutOfBounds,      ///< outside every allocation, or outside of shared memory
   ReadOnlyWrite,    ///< a store to weights or tables

@@ -1,10 +1,56 @@
 #include "runtime/device/emu/GlobalMemory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 namespace gemma::emu {
+
+WrittenBytes::WrittenBytes(uint64_t begin, uint64_t end)
+    : first(begin / 16), end(end),
+      chunks(new std::atomic<uint16_t>[(end + 15) / 16 - begin / 16]()) {}
+
+template <typename Body>
+void WrittenBytes::forEach(uint64_t address, uint64_t bytes, Body &&body) const {
+  for (uint64_t last = std::min(address + bytes, end); address < last;) {
+    uint64_t chunk = address / 16, next = std::min(last, (chunk + 1) * 16);
+    body(chunks[chunk - first], uint16_t(((1u << (next - address)) - 1) << (address % 16)),
+         address);
+    address = next;
+  }
+}
+
+void WrittenBytes::mark(uint64_t address, uint64_t bytes) {
+  forEach(address, bytes, [](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t) {
+    if ((chunk.load(std::memory_order_relaxed) & mask) != mask)
+      chunk.fetch_or(mask, std::memory_order_relaxed);
+  });
+}
+
+void WrittenBytes::forget(uint64_t address, uint64_t bytes) {
+  forEach(address, bytes, [](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t) {
+    chunk.fetch_and(uint16_t(~mask), std::memory_order_relaxed);
+  });
+}
+
+uint64_t WrittenBytes::firstUnwritten(uint64_t address, uint64_t bytes) const {
+  uint64_t found = address + bytes;
+  forEach(address, bytes, [&](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t at) {
+    unsigned missing = mask & ~unsigned(chunk.load(std::memory_order_relaxed));
+    if (missing && found == address + bytes)
+      found = at / 16 * 16 + unsigned(std::countr_zero(missing));
+  });
+  return found;
+}
+
+bool WrittenBytes::anyWritten(uint64_t address, uint64_t bytes) const {
+  bool found = false;
+  forEach(address, bytes, [&](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t) {
+    found |= (chunk.load(std::memory_order_relaxed) & mask) != 0;
+  });
+  return found;
+}
 
 void GlobalMemory::Free::operator()(void *memory) const { std::free(memory); }
 
@@ -40,6 +86,31 @@ Expected<void *> GlobalMemory::allocate(size_t bytes, std::string name, bool rea
     return status;
   owned.push_back(std::move(memory));
   return owned.back().get();
+}
+
+bool GlobalMemory::track(const void *memory) {
+  uint64_t begin = reinterpret_cast<uint64_t>(memory);
+  auto region = std::ranges::find(sorted, begin, &Region::begin);
+  if (region == sorted.end())
+    return false;
+  region->written = std::make_shared<WrittenBytes>(region->begin, region->end);
+  return true;
+}
+
+void GlobalMemory::wrote(const void *memory, size_t bytes) {
+  uint64_t begin = reinterpret_cast<uint64_t>(memory), end = begin + bytes;
+  for (const Region &region : sorted)
+    if (region.written && region.begin < end && begin < region.end)
+      region.written->mark(std::max(begin, region.begin),
+                           std::min(end, region.end) - std::max(begin, region.begin));
+}
+
+void GlobalMemory::forget(const void *memory, size_t bytes) {
+  uint64_t begin = reinterpret_cast<uint64_t>(memory), end = begin + bytes;
+  for (const Region &region : sorted)
+    if (region.written && region.begin < end && begin < region.end)
+      region.written->forget(std::max(begin, region.begin),
+                             std::min(end, region.end) - std::max(begin, region.begin));
 }
 
 const GlobalMemory::Region *GlobalMemory::find(uint64_t address) const {

@@ -3,6 +3,7 @@
 
 #include "runtime/support/Status.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,27 @@
 #include <vector>
 
 namespace gemma::emu {
+
+/// Which bytes of some memory were written, for threads that write and ask at the same time. Bytes
+/// behind its end are passed over.
+class WrittenBytes {
+public:
+  WrittenBytes(uint64_t begin, uint64_t end);
+
+  void mark(uint64_t address, uint64_t bytes);
+  void forget(uint64_t address, uint64_t bytes);
+  /// The first of the bytes that nobody wrote; address + bytes if all were.
+  uint64_t firstUnwritten(uint64_t address, uint64_t bytes) const;
+  /// Whether any of the bytes was written.
+  bool anyWritten(uint64_t address, uint64_t bytes) const;
+
+private:
+  /// Calls `body(chunk, mask)` for every 16-byte chunk of the bytes.
+  template <typename Body> void forEach(uint64_t address, uint64_t bytes, Body &&body) const;
+
+  uint64_t first, end; ///< number of the chunk that chunks[0] is about; one past the last byte
+  std::unique_ptr<std::atomic<uint16_t>[]> chunks; ///< a bit a byte
+};
 
 /// The allocations that kernels may touch. What lies outside of all of them is out of bounds.
 ///
@@ -21,6 +43,8 @@ public:
     uint64_t end = 0; ///< one past the last byte
     std::string name;
     bool readOnly = false; ///< weights and tables: a store is an error, loads need no race check
+    /// Null: all that is there may be read.
+    std::shared_ptr<WrittenBytes> written = nullptr;
   };
 
   /// Declares memory that somebody else owns. Regions must not overlap.
@@ -31,6 +55,13 @@ public:
   /// New memory of `bytes` bytes, 256-byte aligned, filled with 0xff (NaN in every float type) so
   /// that a read of what nobody wrote shows. Lives until remove() or the end of this object.
   Expected<void *> allocate(size_t bytes, std::string name, bool readOnly = false);
+
+  /// From now on nothing in the region that begins there may be read before the host (wrote()) or a
+  /// kernel has written it. False if no region begins there.
+  bool track(const void *memory);
+  /// Of a tracked region: the host has written these bytes; nobody has. Others: nothing happens.
+  void wrote(const void *memory, size_t bytes);
+  void forget(const void *memory, size_t bytes);
 
   /// The region that holds the address, or null.
   const Region *find(uint64_t address) const;

@@ -70,7 +70,7 @@ struct LaunchOptions {
   /// Linear numbers (x fastest) of the blocks to run; empty: all.
   std::vector<uint64_t> sampledBlocks;
   bool checkBounds = true; ///< bounds, alignment, read-only memory
-  bool checkRaces = true;  ///< races, never-written and not-yet-waited shared bytes
+  bool checkRaces = true;  ///< races, never-written and not-yet-waited bytes
   bool counters = false;   ///< memory counters of the report; instructions are always counted
   MmaRounding mmaRounding = MmaRounding::Nearest;
   /// Instructions that one thread may execute before the launch counts as stuck.

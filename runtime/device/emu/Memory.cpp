@@ -88,7 +88,7 @@ bool Block::sharedAccess(Thread &thread, uint64_t address, uint32_t bytes, bool 
 }
 
 bool Block::globalAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
-                         uint32_t site, bool aligned) {
+                         uint32_t site, bool isCopy) {
   const GlobalMemory::Region *region = lastRegion;
   if (!region || address < region->begin || address >= region->end)
     region = launch.memory.find(address);
@@ -119,12 +119,18 @@ bool Block::globalAccess(Thread &thread, uint64_t address, uint32_t bytes, bool 
     if (write && region->readOnly)
       fail(thread, FindingKind::ReadOnlyWrite, site, Findings::noSite,
            where(thread) + " writes to " + region->name);
-    if (aligned)
+    if (!isCopy) // of copies it is checked with the target's
       checkAlignment(thread, address, bytes, site);
   }
   lastRegion = region;
   if (!launch.options.checkRaces || !region || region->readOnly)
     return true;
+  if (region->written) {
+    if (write)
+      region->written->mark(address, bytes);
+    else
+      checkWritten(thread, *region, address, bytes, site, isCopy);
+  }
   forEachChunk(address, bytes, [&](uint64_t index, uint16_t mask) {
     GlobalShadow::Page &page = launch.globalShadow->page(index * 16);
     std::lock_guard lock(page.mutex);
@@ -140,6 +146,26 @@ bool Block::globalAccess(Thread &thread, uint64_t address, uint32_t bytes, bool 
     chunk.remember(thread.clock, mask, write, strong, site);
   });
   return true;
+}
+
+/// A load must find all its bytes written. A copy to shared memory something in the sectors that it
+/// brings: the keys of a page's first positions lie in them with those of later ones, which cost
+/// nothing more.
+void Block::checkWritten(Thread &thread, const GlobalMemory::Region &region, uint64_t address,
+                         uint32_t bytes, uint32_t site, bool isCopy) {
+  // Where only some blocks run, the others have written nothing.
+  if (!launch.options.sampledBlocks.empty())
+    return;
+  constexpr uint64_t sector = 32;
+  uint64_t sectors = std::max(region.begin, address / sector * sector);
+  uint64_t sectorsEnd = std::min(region.end, (address + bytes + sector - 1) / sector * sector);
+  if (isCopy && sectors < sectorsEnd && region.written->anyWritten(sectors, sectorsEnd - sectors))
+    return;
+  uint64_t missing = region.written->firstUnwritten(address, bytes);
+  if (missing != address + bytes)
+    report(FindingKind::UnwrittenGlobal, site, Findings::noSite,
+           where(thread) + " reads byte " + std::to_string(missing - region.begin) + " of " +
+               region.name);
 }
 
 /// Where the closest allocation lies, for a message.
@@ -170,7 +196,7 @@ void Block::copyAsync(Thread &thread, AsyncCopy copy) {
     checkAlignment(thread, copy.source, copy.bytes, copy.site);
   }
   if (copy.sourceBytes && (launch.options.checkBounds || launch.options.checkRaces || counts)) {
-    globalAccess(thread, copy.source, copy.sourceBytes, false, false, copy.site, false);
+    globalAccess(thread, copy.source, copy.sourceBytes, false, false, copy.site, /*isCopy=*/true);
     if (counts)
       memoryCounters.access(thread.warp, thread.lane, thread.owner->live,
                             copy.site - launch.kernel.firstSite, MemoryCounters::Global, false,
@@ -238,7 +264,8 @@ void Block::copyWait(Thread &thread, uint32_t allowed, uint32_t site) {
     for (AsyncCopy &copy : group) {
       if (launch.options.checkRaces && copy.sourceBytes)
         // The source may be read as late as now.
-        globalAccess(thread, copy.source, copy.sourceBytes, false, false, copy.site, false);
+        globalAccess(thread, copy.source, copy.sourceBytes, false, false, copy.site,
+                     /*isCopy=*/true);
       land(thread, copy);
       thread.bytesInFlight -= copy.bytes;
       if (!launch.options.checkRaces)
@@ -355,6 +382,9 @@ uint64_t Block::atomic(Thread &thread, uint32_t op, uint64_t address, uint64_t a
   if (++thread.atomics % 4 == 0)
     letOthersRun(thread, site);
   bool wide = type == EmuAtomicU64 || type == EmuAtomicS64 || type == EmuAtomicF64;
+  if (const GlobalMemory::Region *region = launch.memory.find(address);
+      region && region->written && launch.options.checkRaces)
+    checkWritten(thread, *region, address, wide ? 8 : 4, site, /*isCopy=*/false);
   if (launch.options.checkBounds || launch.options.checkRaces)
     touch(thread, address, wide ? 8 : 4, true, true, site);
   std::unique_lock lock(launch.globalShadow->syncMutex);

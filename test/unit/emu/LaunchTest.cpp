@@ -142,5 +142,71 @@ TEST_F(VectorAdd, RunsSampledBlocksAlone) {
     ASSERT_EQ(y[i], i / 128 == 2 || i / 128 == 5 ? a[i] + b[i] : -1.0f) << i;
 }
 
+// Global memory that nobody has written: what the host gave may be read, and what a launch wrote by
+// later ones, whatever the bytes are.
+TEST_F(VectorAdd, FindsReadsOfWhatNobodyWrote) {
+  Buffer<float> x{memory, count, "x"};
+  ASSERT_TRUE(memory.track(x.data));
+  a.data = x.data;
+  std::fill(x.data, x.data + count, 1.0f);
+  memory.wrote(x.data, count * sizeof(float));
+  memory.forget(x.data + 3, 1); // one byte of the fourth
+  Expected<LaunchReport> report = run(count, 8);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->completed);
+  ASSERT_EQ(report->findings.size(), 1u) << report->messages();
+  const Finding &finding = report->findings[0];
+  EXPECT_EQ(finding.kind, FindingKind::UnwrittenGlobal);
+  EXPECT_EQ(finding.count, 1u);
+  EXPECT_NE(finding.detail.find("thread 3 reads byte 12 of x"), std::string::npos)
+      << finding.message();
+
+  // x = x + b over what the launch wrote.
+  y.data = x.data;
+  memory.wrote(x.data + 3, 1);
+  report = run(count, 8);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->messages(), "");
+  // Where some blocks run alone, others may have been meant to write.
+  memory.forget(x.data, count * sizeof(float));
+  LaunchOptions options;
+  options.sampledBlocks = {2, 5};
+  report = run(count, 8, options);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->messages(), "");
+}
+
+TEST(EmuMemory, WrittenBytesAreKeptByTheByte) {
+  WrittenBytes written(0x1008, 0x1108);
+  EXPECT_EQ(written.firstUnwritten(0x1008, 16), 0x1008u);
+  written.mark(0x1008, 0x100);
+  EXPECT_EQ(written.firstUnwritten(0x1008, 0x100), 0x1108u);
+  written.forget(0x1020, 1);
+  EXPECT_EQ(written.firstUnwritten(0x1008, 0x100), 0x1020u);
+  EXPECT_EQ(written.firstUnwritten(0x1021, 0x20), 0x1041u);
+  written.mark(0x1000, 0x1000); // as far as there is memory
+  EXPECT_EQ(written.firstUnwritten(0x1010, 0xf8), 0x1108u);
+}
+
+// An atomic reads before it writes.
+TEST(EmuMemory, FindsAtomicsOnWhatNobodyWrote) {
+  GlobalMemory memory;
+  Buffer<uint64_t> in(memory, 32, "in"), out(memory, 32, "out");
+  ASSERT_TRUE(memory.track(out.data));
+  ParamBuilder params;
+  params.add(in.data).add(out.data);
+  const Module &module = moduleOf(smallKernel("atom.global.add.u32 %r3, [%d3], 1;"));
+  auto findings = [&] {
+    auto report = launch(module, "k", {1, 1, 1}, {32, 1, 1}, 0, params.bytes(), memory, pool());
+    EXPECT_TRUE(report.ok());
+    return report->findings;
+  };
+  auto found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, FindingKind::UnwrittenGlobal);
+  memory.wrote(out.data, 4);
+  EXPECT_TRUE(findings().empty());
+}
+
 } // namespace
 } // namespace gemma::emu::test

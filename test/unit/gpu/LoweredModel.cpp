@@ -136,6 +136,7 @@ LoweredStep::LoweredStep(LoweredModel &model, const Runs &runs, uint32_t seed, u
       Memory counters = allocate(cast<MemRefType>(tickets.getMemory().getType()), 0, "tickets",
                                  /*readOnly=*/false);
       std::memset(counters.data, 0, counters.elements * sizeof(int32_t));
+      memory.memory.wrote(counters.data, counters.elements * sizeof(int32_t));
       values[tickets.getMemory()] = counters;
     } else if (auto output = dyn_cast<program::OutputOp>(op)) {
       values[output.getMemory()] = allocate(cast<MemRefType>(output.getMemory().getType()),
@@ -176,6 +177,8 @@ LoweredStep::Memory LoweredStep::allocate(MemRefType type, int64_t rows, const s
   size_t bytes = elements * type.getElementTypeBitWidth() / 8;
   auto *data = memory.allocate<std::byte>(bytes, name, readOnly);
   std::memset(data, poison, bytes);
+  if (!readOnly)
+    memory.memory.track(data);
   return {data, elements};
 }
 
@@ -297,6 +300,7 @@ void LoweredStep::fillCache(Memory to, program::CacheOp cache, bool isKeys) {
   auto window = static_cast<int64_t>(cache.getWindow());
   std::mt19937 random(seed + (isKeys ? 4 : 5));
   std::uniform_real_distribution<float> uniform(-1, 1);
+  emu::WrittenBytes &alive = *memory.memory.find(reinterpret_cast<uint64_t>(to.data))->written;
   for (size_t b = 0; b < runs.size(); ++b) {
     int64_t next = runs[b].length - runs[b].fresh;
     for (int64_t p = window ? std::max<int64_t>(next - window + 1, 0) : 0; p < next; ++p)
@@ -306,6 +310,7 @@ void LoweredStep::fillCache(Memory to, program::CacheOp cache, bool isKeys) {
           int64_t at = isKeys ? (row * dim + d) * 16 + p % 16 : (row * 16 + p % 16) * dim + d;
           uint16_t bits = f32ToBf16(uniform(random));
           std::memcpy(to.data + 2 * at, &bits, 2);
+          alive.mark(reinterpret_cast<uint64_t>(to.data + 2 * at), 2);
         }
   }
 }
