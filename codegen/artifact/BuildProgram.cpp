@@ -160,6 +160,10 @@ void ProgramWriter::addKernel(kernel::FuncOp op) {
   if (kernel::LaunchAttr launch = op.getLaunchAttr()) {
     plan.threads = uint64_t(launch.getThreads());
     plan.sharedBytes = uint64_t(launch.getShared());
+    op.walk([&](kernel::AttentionOp attention) {
+      plan.queryTile = int64_t(attention.getQueryTile());
+      plan.keyTile = attention.getGpuTileAttr() ? attention.getGpuTileAttr().getKeys() : 0;
+    });
   } else {
     plan.scratchBytes = uint64_t(op.getScratchBytes());
   }

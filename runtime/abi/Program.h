@@ -145,6 +145,8 @@ struct KernelPlan {
   std::string hash;            ///< of the kernel's IR, 32 hex digits
   uint64_t threads = 0;        ///< Cuda: of a block, a multiple of 32; 0 on the host
   uint64_t sharedBytes = 0;    ///< Cuda: dynamic shared memory of a block
+  /// Cuda, with attention: tokens of a block, and keys that it takes at a time (kernel.attention).
+  int64_t queryTile = 0, keyTile = 0;
 
   bool operator==(const KernelPlan &) const = default;
 };

@@ -145,6 +145,8 @@ static json toJson(const KernelPlan &kernel) {
           {"scratchBytes", kernel.scratchBytes},
           {"threads", kernel.threads},
           {"sharedBytes", kernel.sharedBytes},
+          {"queryTile", kernel.queryTile},
+          {"keyTile", kernel.keyTile},
           {"access", std::move(access)},
           {"hash", kernel.hash}};
 }

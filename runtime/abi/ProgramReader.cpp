@@ -281,6 +281,8 @@ private:
     out.scratchBytes = uint64_t(readSize(object, "scratchBytes"));
     out.threads = uint64_t(readSize(object, "threads"));
     out.sharedBytes = uint64_t(readSize(object, "sharedBytes"));
+    out.queryTile = readSize(object, "queryTile");
+    out.keyTile = readSize(object, "keyTile");
     forEach(object, "access", [&](const json &item, const std::string &place) {
       out.access.push_back(
           uint8_t(readEnum(item, place, {"read", "write", "readwrite"}, object.problems())));

@@ -32,7 +32,7 @@
 
 namespace gemma {
 
-inline constexpr uint32_t artifactFormatVersion = 4;
+inline constexpr uint32_t artifactFormatVersion = 5;
 
 /// What a kernel object is.
 enum class ObjectKind : uint8_t {

@@ -148,7 +148,7 @@ TEST_F(ArtifactTest, NamesTheVersionThatDiffers) {
   std::string bytes = written(), changed = bytes;
   changed[8] = 9;
   seal(changed);
-  EXPECT_NE(refusal(changed).find("format version 4, got 9"), std::string::npos);
+  EXPECT_NE(refusal(changed).find("format version 5, got 9"), std::string::npos);
   changed = bytes;
   changed[12] = 9;
   seal(changed);

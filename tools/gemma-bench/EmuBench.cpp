@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <tuple>
 
@@ -41,6 +42,10 @@ struct LaunchFigures {
   uint64_t blocks = 0, ran = 0, threads = 0, sharedBytes = 0;
   emu::Counters counters;
   Cost cost; ///< of the whole launch, at least
+  /// Of an attention: (query, key) pairs that its blocks compute over those that are visible, and
+  /// the most that whole tiles of keys leave of that: at each end less than a tile beyond what any
+  /// query of the block sees. NaN where that is not known.
+  double visited = NAN, mostVisited = NAN;
 
   /// All blocks over those that ran.
   double scale() const { return ran ? double(blocks) / double(ran) : 0; }
@@ -50,6 +55,14 @@ struct LaunchFigures {
     double asked = 32.0 * double(counters.globalSectors) * scale();
     return cost.bytes > 0 ? asked / cost.bytes : 0;
   }
+  /// Bytes that the blocks of a multiprocessor together have on their way at nine waits in ten,
+  /// where there is room for as many as the grid has for each: 132 multiprocessors, and the shared
+  /// memory of an A100's, of which a block costs 1 KiB more than it asks for.
+  double inFlight() const {
+    uint64_t room = (uint64_t(164) << 10) / (sharedBytes + 1024);
+    uint64_t resident = std::max<uint64_t>(1, std::min(room, (blocks + 131) / 132));
+    return double(counters.bytesInFlightP10() * resident);
+  }
   /// Operations of the model over those that tensor cores are given: padding and masked keys are
   /// the rest. NaN without tensor cores.
   double useful() const {
@@ -57,6 +70,47 @@ struct LaunchFigures {
     return issued > 0 ? cost.flops / issued : NAN;
   }
 };
+
+/// What an attention's blocks that ran did of keys: what is masked costs as much as what is not.
+/// Blocks are numbered as kernel.attention says. A prompt's are known one by one; a decode's (that
+/// share a sequence's keys) all together.
+void countKeys(const Program &program, const Launch &launch, const EmuStep &step,
+               std::span<const uint64_t> ran, LaunchFigures &figures) {
+  const KernelPlan &kernel = program.kernels[size_t(launch.kernel)];
+  const CachePlan *cache = nullptr;
+  for (const LaunchArgument &argument : launch.arguments)
+    if (argument.kind == LaunchArgument::Kind::Cache)
+      cache = &program.caches[size_t(argument.index)];
+  if (!cache || kernel.queryTile == 0 || kernel.keyTile == 0 || step.fresh % kernel.queryTile != 0)
+    return;
+  bool decode = step.fresh == 1;
+  if (decode ? ran.size() != figures.blocks : step.sequences != 1)
+    return;
+  auto roundUp = [](int64_t lanes) { return (lanes + 15) / 16 * 16; };
+  auto firstVisible = [&](int64_t position) {
+    return cache->window ? std::max<int64_t>(0, position - cache->window + 1) : 0;
+  };
+  double visible = 0, most = 0; // pairs
+  auto addTile = [&](int64_t first) {
+    int64_t last = first + kernel.queryTile - 1;
+    for (int64_t position = first; position <= last; ++position)
+      visible += double(position - firstVisible(position) + 1);
+    most += double(kernel.queryTile * (last - firstVisible(first) + 1 + 2 * kernel.keyTile));
+  };
+  if (decode)
+    for (int64_t i = 0; i < step.sequences * cache->heads; ++i)
+      addTile(step.cached);
+  else
+    for (uint64_t block : ran)
+      if (int64_t first = int64_t(block) / cache->heads * kernel.queryTile; first < step.fresh)
+        addTile(step.cached + first);
+  int64_t rows = roundUp(kernel.queryTile * program.config.heads / cache->heads);
+  double keys = double(figures.counters.mmaFlops) / (4 * double(rows * roundUp(cache->dim)));
+  if (visible == 0)
+    return;
+  figures.visited = keys * double(kernel.queryTile) / visible;
+  figures.mostVisited = most / visible;
+}
 
 /// Some numbers below `count`, evenly spaced, the first and the last among them.
 std::vector<uint64_t> spread(uint64_t count, uint64_t most) {
@@ -189,12 +243,14 @@ Status EmuBench::count(const EmuStep &step) {
   const Variant &variant = program.variants[index];
   std::vector<LaunchFigures> launches;
   LaunchFigures current;
+  std::vector<uint64_t> ran;
   auto costOf = [&](size_t number) { return launchCost(program, variant.launches[number], shape); };
   context->device().emulated()->measure(
       {[&](const KernelCall &call) {
          current.blocks = call.blocks;
          bool whole = runsWhole(costOf(launches.size()));
-         return spread(call.blocks, whole ? call.blocks : uint64_t(options.blocks));
+         ran = spread(call.blocks, whole ? call.blocks : uint64_t(options.blocks));
+         return ran;
        },
        [&](const KernelCall &, const emu::LaunchReport &report) {
          current.ran = report.counters.blocks;
@@ -214,6 +270,7 @@ Status EmuBench::count(const EmuStep &step) {
     current.threads = kernel.threads;
     current.sharedBytes = kernel.sharedBytes;
     current.cost = costOf(number);
+    countKeys(program, launch, step, ran, current);
     launches.push_back(std::exchange(current, {}));
     progress.update(name + ": " + variant.name + ", launch " + std::to_string(number + 1) + " of " +
                     std::to_string(variant.launches.size()));
@@ -240,22 +297,24 @@ void EmuBench::print(const EmuStep &step, const Variant &variant,
   std::printf("%s, %s: %lld x %lld token%s after %lld\n", name.c_str(), variant.name.c_str(),
               static_cast<long long>(step.sequences), static_cast<long long>(step.fresh),
               step.fresh == 1 ? "" : "s", static_cast<long long>(step.cached));
-  std::printf("  %7s %4s %7s %8s %7s %6s %7s %8s %9s %7s %7s  %s\n", "blocks", "ran", "threads",
-              "shared", "sectors", "wide", "re-read", "banks", "in flight", "mma", "balance",
-              "nodes");
+  std::printf("  %7s %4s %7s %8s %7s %6s %7s %8s %9s %7s %7s %7s  %s\n", "blocks", "ran", "threads",
+              "shared", "sectors", "wide", "re-read", "banks", "in flight", "mma", "keys",
+              "balance", "nodes");
   for (const LaunchFigures &launch : launches) {
-    char useful[16] = "-", flight[16] = "-";
+    char useful[16] = "-", flight[16] = "-", visited[16] = "-";
+    if (!std::isnan(launch.visited))
+      std::snprintf(visited, sizeof visited, "%.3f", launch.visited);
     if (!std::isnan(launch.useful()))
       std::snprintf(useful, sizeof useful, "%.3f", launch.useful());
     if (!launch.counters.bytesInFlight.empty())
       std::snprintf(flight, sizeof flight, "%.1f KiB",
                     double(launch.counters.bytesInFlightP10()) / 1024);
-    std::printf("  %7llu %4llu %7llu %4.0f KiB %7.3f %6.3f %7.2f %+7.1f%% %9s %7s %7.2f  %s\n",
+    std::printf("  %7llu %4llu %7llu %4.0f KiB %7.3f %6.3f %7.2f %+7.1f%% %9s %7s %7s %7.2f  %s\n",
                 static_cast<unsigned long long>(launch.blocks),
                 static_cast<unsigned long long>(launch.ran),
                 static_cast<unsigned long long>(launch.threads), double(launch.sharedBytes) / 1024,
                 launch.counters.sectorEfficiency(), launch.counters.wideFraction(), launch.reread(),
-                100 * launch.counters.wavefrontExcess(), flight, useful,
+                100 * launch.counters.wavefrontExcess(), flight, useful, visited,
                 launch.counters.blockBalance(), launch.nodes.c_str());
   }
 }
@@ -279,8 +338,14 @@ Json EmuBench::json(const LaunchFigures &launch) {
               {"block_balance", counters.blockBalance()}};
   if (!counters.bytesInFlight.empty())
     out["bytes_in_flight_p10"] = counters.bytesInFlightP10();
+  if (!counters.bytesInFlight.empty())
+    out["multiprocessor_in_flight"] = launch.inFlight();
   if (!std::isnan(launch.useful()))
     out["mma_useful"] = launch.useful();
+  if (!std::isnan(launch.visited)) {
+    out["keys_visited"] = launch.visited;
+    out["keys_of_bound"] = launch.visited / launch.mostVisited;
+  }
   return out;
 }
 
@@ -288,37 +353,66 @@ Json EmuBench::json(const LaunchFigures &launch) {
 /// of the work (splits without keys), and say little of the others.
 constexpr double poorSample = 1.25;
 
-/// The worst figures among the launches with tensor cores, where the bytes are, of which the sample
-/// is a fair one; of those without (rows) bank conflicts alone.
+/// Decode's launches that move more have many steps a block, so that what is on its way counts.
+constexpr double longBelow = 48.0 * (1 << 20);
+
+/// The worst figures, each among the launches that it is about. Of launches with tensor cores those
+/// count of which the sample is a fair one.
 void judge(const Json &model, BudgetCheck &budget) {
+  auto bytes = [](const Json &launch) { return launch["bytes"].get<double>(); };
+  auto isRows = [](const Json &, const Json &launch) { return !launch.contains("mma_useful"); };
+  auto isTensor = [&](const Json &, const Json &launch) {
+    return launch.contains("mma_useful") && launch["mma_useful"].get<double>() <= poorSample;
+  };
+  auto isAttention = [](const Json &launch) {
+    return launch["nodes"].get<std::string>().find("attn.core") != std::string::npos;
+  };
+  auto isProjection = [&](const Json &step, const Json &launch) {
+    return isTensor(step, launch) && !isAttention(launch);
+  };
+  auto isDecode = [](const Json &step) { return step["tokens_each"] == 1; };
   struct Figure {
     const char *budget, *key;
-    bool least;    ///< is the worst
-    bool ofRows;   ///< of the launches without tensor cores
-    bool ofDecode; ///< of decode's launches alone, and large ones
+    bool least; ///< is the worst
+    std::function<bool(const Json &step, const Json &launch)> about;
   };
-  for (auto [name, key, least, ofRows, ofDecode] :
-       {Figure{"sector_efficiency", "sector_efficiency", true, false, false},
-        {"wide_fraction", "wide_fraction", true, false, false},
-        {"wavefront_excess", "wavefront_excess", false, false, false},
-        {"rows_wavefront_excess", "wavefront_excess", false, true, false},
-        {"decode_reread", "reread", false, false, true}}) {
+  const Figure figures[] = {
+      {"sector_efficiency", "sector_efficiency", true, isTensor},
+      {"wide_fraction", "wide_fraction", true, isTensor},
+      {"wavefront_excess", "wavefront_excess", false, isTensor},
+      {"rows_wavefront_excess", "wavefront_excess", false, isRows},
+      {"decode_reread", "reread", false,
+       [&](const Json &step, const Json &launch) {
+         return isTensor(step, launch) && isDecode(step) && bytes(launch) >= wholeBelow;
+       }},
+      {"decode_in_flight", "multiprocessor_in_flight", true,
+       [&](const Json &step, const Json &launch) {
+         return isProjection(step, launch) && isDecode(step) && bytes(launch) >= longBelow;
+       }},
+      {"prefill_mma_useful", "mma_useful", true,
+       [&](const Json &step, const Json &launch) {
+         return isProjection(step, launch) && !isDecode(step) &&
+                launch["nodes"].get<std::string>() != "lm_head"; // which computes one row
+       }},
+      {"projection_balance", "block_balance", false, isProjection},
+      {"keys_of_bound", "keys_of_bound", false,
+       [](const Json &, const Json &launch) { return launch.contains("keys_of_bound"); }},
+  };
+  for (const Figure &figure : figures) {
     std::optional<double> worst;
     std::string what;
     for (const Json &step : model["steps"])
       for (const Json &launch : step["launches"]) {
-        double value = launch[key].get<double>();
-        bool isRows = !launch.contains("mma_useful");
-        if (ofDecode && (step["tokens_each"] != 1 || launch["bytes"].get<double>() < wholeBelow))
+        if (!figure.about(step, launch))
           continue;
-        if (isRows != ofRows || (!isRows && launch["mma_useful"].get<double>() > poorSample) ||
-            (worst && (least ? value >= *worst : value <= *worst)))
+        double value = launch[figure.key].get<double>();
+        if (worst && (figure.least ? value >= *worst : value <= *worst))
           continue;
         worst = value;
         what = step["variant"].get<std::string>() + ", " + launch["nodes"].get<std::string>();
       }
     if (worst)
-      budget.check(model["input"].get<std::string>() + ", " + what, name, *worst);
+      budget.check(model["input"].get<std::string>() + ", " + what, figure.budget, *worst);
   }
 }
 
