@@ -45,7 +45,8 @@ SweptModel sweptOf(const EmulatedCase &emulated) {
 
 Record executed() {
   Record record;
-  for (const auto &models : {everySize(), madeKeys(), trueHeads(), largeTiles()})
+  for (const auto &models :
+       {everySize(), madeKeys(), trueHeads(), largeTiles(), deepRows(), wideProjections()})
     for (const SweptModel &model : models)
       add(record, "everyday", model);
   add(record, "everyday", sweptOf(trueHeadsCase()));

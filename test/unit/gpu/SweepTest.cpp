@@ -63,6 +63,10 @@ TEST(GpuSweep, TrueHeadsAreRight) { sweep(trueHeads()); }
 
 TEST(GpuSweep, LargeTilesAreRight) { sweep(largeTiles()); }
 
+TEST(GpuSweep, DeepRowsAreRight) { sweep(deepRows()); }
+
+TEST(GpuSweep, WideProjectionsAreRight) { sweep(wideProjections()); }
+
 class GpuLongSweep : public testing::TestWithParam<LongSweep> {};
 
 TEST_P(GpuLongSweep, KernelsAreRight) {

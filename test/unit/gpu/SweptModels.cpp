@@ -113,6 +113,39 @@ std::vector<SweptModel> largeTiles() {
           {prefill, {.context = 512, .batch = 1, .chunk = 384}, true, false, {{{{257, 257}}, 4}}}};
 }
 
+std::vector<SweptModel> deepRows() {
+  std::vector<SweptModel> models;
+  uint32_t seed = 1;
+  for (int64_t hidden : {3840, 5376}) {
+    ModelConfig config = smallModel();
+    config.hidden = hidden;
+    SweptModel &model = models.emplace_back(
+        SweptModel{config, {.context = 512, .batch = 4, .chunk = 16}, true, false, {}});
+    for (const Runs &runs :
+         {Runs{{1, 50}}, {{1, 3}, {1, 60}, {1, 20}}, {{1, 5}, {1, 41}, {1, 1}, {1, 16}}})
+      model.steps.push_back({runs, seed++});
+  }
+  return models;
+}
+
+std::vector<SweptModel> wideProjections() {
+  ModelConfig sliding = withTrueHeads(16, 1), global = sliding;
+  sliding.layerKinds = {LayerKind::Sliding};
+  sliding.hidden = 512;
+  global.layerKinds = {LayerKind::Global};
+  global.hidden = 64;
+  return {{sliding,
+           {.context = 512, .batch = 4, .chunk = 16},
+           true,
+           false,
+           {{{{1, 20}}, 1}, {{{1, 9}, {1, 1}, {1, 30}, {1, 2}}, 2}}},
+          {global,
+           {.context = 512, .batch = 16, .chunk = 512},
+           true,
+           false,
+           {{raggedRuns(257, 16, 3), 3}}}};
+}
+
 std::vector<LongSweep> longSweeps() {
   std::vector<LongSweep> parts;
   for (SweptHeads heads : {SweptHeads::Small, SweptHeads::Of12B, SweptHeads::Of31B})

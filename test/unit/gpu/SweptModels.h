@@ -33,6 +33,10 @@ std::vector<SweptModel> trueHeads();
 /// Projections of so many rows that large tiles are the best for them, a head whose whole tiles
 /// fill the device.
 std::vector<SweptModel> largeTiles();
+/// Rows as long as those of the 12B and of the 31B.
+std::vector<SweptModel> deepRows();
+/// Projections with as many rows as qkv of the 12B's sliding and global layers.
+std::vector<SweptModel> wideProjections();
 
 /// Heads of a sweep: smallModel's, those of the 12B, those of the 31B.
 enum class SweptHeads { Small, Of12B, Of31B };
