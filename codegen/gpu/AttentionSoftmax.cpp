@@ -14,6 +14,10 @@ void AttentionSoftmax::assignThreads() {
   while (2 * threadsOfRow * rows <= b.threads &&
          2 * threadsOfRow <= std::min<int64_t>(32, tileKeys / 2))
     threadsOfRow *= 2;
+  // What lanes read at once, 128 bytes, is then 8 columns of four rows or all of one; and what they
+  // write of P lies in different chunks.
+  bool four = threadsOfRow == 2 || threadsOfRow == 8;
+  columnsOfStep = four && tileKeys % (4 * threadsOfRow) == 0 ? 4 : 2;
 }
 
 void AttentionSoftmax::findRow() {
@@ -29,17 +33,18 @@ void AttentionSoftmax::emitSoftmax(Value firstKeyOfTile, Value &maximum, Value &
   lowest = b.select(b.less(row, validRows), lowest, b.index(INT32_MAX));
   double scale = op.getScale().convertToDouble() * log2e;
 
-  int64_t pairs = tileKeys / 2 / threadsOfRow;
+  int64_t steps = tileKeys / columnsOfStep / threadsOfRow;
   SmallVector<Value> columns, masked, visible;
   Value highest = maximum;
-  for (int64_t i = 0; i < pairs; ++i) {
-    Value column = b.mul(b.add(member, i * threadsOfRow), 2);
-    Value two = b.loadAt(b.pointer(scores, {row, column}), b.vec(f32, 2), 8);
+  for (int64_t i = 0; i < steps; ++i) {
+    Value column = b.mul(b.add(member, i * threadsOfRow), columnsOfStep);
+    Value read =
+        b.loadAt(b.pointer(scores, {row, column}), b.vec(f32, columnsOfStep), 4 * columnsOfStep);
     columns.push_back(column);
-    for (int64_t j = 0; j < 2; ++j) {
+    for (int64_t j = 0; j < columnsOfStep; ++j) {
       Value key = b.add(firstKeyOfTile, b.add(column, j));
       visible.push_back(b.both(b.notLess(key, lowest), b.notLess(position, key)));
-      Value score = arith::MulFOp::create(b, b.extract(two, j), b.f32(scale));
+      Value score = arith::MulFOp::create(b, b.extract(read, j), b.f32(scale));
       masked.push_back(b.select(visible.back(), score, b.f32(-INFINITY)));
       highest = b.combine(kernel::Reduction::Max, highest, masked.back());
     }
@@ -52,18 +57,18 @@ void AttentionSoftmax::emitSoftmax(Value firstKeyOfTile, Value &maximum, Value &
   Value total = b.f32(0.0);
   Value isMine = b.less(b.floorDiv(b.thread, threadsOfRow), b.index(rows));
   bool allMine = threadsOfRow * rows == b.threads;
-  for (int64_t i = 0; i < pairs; ++i) {
-    SmallVector<Value> two;
-    for (int64_t j = 0; j < 2; ++j) {
-      Value p = b.exp2(arith::SubFOp::create(b, masked[2 * i + j], base));
-      p = b.select(visible[2 * i + j], p, b.f32(0.0));
-      two.push_back(b.round(p, b.getBF16Type()));
+  for (int64_t i = 0; i < steps; ++i) {
+    SmallVector<Value> written;
+    for (int64_t j = columnsOfStep * i; j < columnsOfStep * (i + 1); ++j) {
+      Value p = b.exp2(arith::SubFOp::create(b, masked[j], base));
+      p = b.select(visible[j], p, b.f32(0.0));
+      written.push_back(b.round(p, b.getBF16Type()));
       // What is divided by is the sum of what is multiplied with.
-      total = b.combine(kernel::Reduction::Add, total, b.widen(two.back(), f32));
+      total = b.combine(kernel::Reduction::Add, total, b.widen(written.back(), f32));
     }
     auto store = [&] {
       Value at = probabilities.elementPointer(b, row, columns[i]);
-      b.storeAt(at, b.fromElements(two), 4);
+      b.storeAt(at, b.fromElements(written), 2 * columnsOfStep);
     };
     allMine ? store() : b.when(isMine, store);
   }

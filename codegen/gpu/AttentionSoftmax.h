@@ -27,7 +27,8 @@ protected:
 
 private:
   int64_t threadsOfRow = 0;
-  Value row; ///< of this thread; the last one also of threads that are too many
+  int64_t columnsOfStep = 0; ///< that a thread reads at once: 2 or 4
+  Value row;                 ///< of this thread; the last one also of threads that are too many
 };
 
 } // namespace gemma::codegen::cuda

@@ -56,7 +56,7 @@ void AttentionTiles::allocate() {
   else
     computedKeys.emplace(b, op, tileKeys);
   probabilities = SharedTile::create(b, rows, tileKeys * 2, 1);
-  scores = b.shared({rows, tileKeys + 4}, b.getF32Type());
+  scores = b.shared({rows, tileKeys + kernel::kScorePadding}, b.getF32Type());
   factors = b.shared({rows}, b.getF32Type());
   b.release(start);
 }

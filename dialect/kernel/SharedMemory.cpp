@@ -49,9 +49,9 @@ ComputedLanes computedLanes(AttentionOp op) {
   return {half, ofHalf, 2 * ofHalf, ofHalf, false};
 }
 
-/// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with 16
-/// bytes between rows, a factor a row; then in their place, with splits, a word for all threads and
-/// a factor a row and split.
+/// Queries, rings of K and V (without K one tile of computed keys), probabilities, scores with
+/// padding between rows, a factor a row; then in their place, with splits, a word for all threads
+/// and a factor a row and split.
 int64_t sharedBytes(AttentionOp op) {
   if (!op.getGpuTile())
     return 0;
@@ -64,7 +64,8 @@ int64_t sharedBytes(AttentionOp op) {
   int64_t keyBytes = op.getKCache() ? stages * keys * dim * 2 : keys * computedLanes(op).lanes * 2;
   int64_t combining = aligned(4) + aligned(group * op.getGpuTileAttr().getSplits() * 4);
   int64_t tiles = aligned(rows * dim * 2) + aligned(stages * keys * dim * 2) + aligned(keyBytes) +
-                  aligned(rows * keys * 2) + aligned(rows * (keys + 4) * 4) + aligned(rows * 4);
+                  aligned(rows * keys * 2) + aligned(rows * (keys + kScorePadding) * 4) +
+                  aligned(rows * 4);
   return op.getGpuTileAttr().getSplits() > 1 ? std::max(tiles, combining) : tiles;
 }
 

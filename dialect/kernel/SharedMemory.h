@@ -24,6 +24,10 @@ struct ComputedLanes {
   bool all = false;
 };
 
+/// Between a row of scores of an attention's tile of keys, a multiple of 16 of them, and the next:
+/// 8 columns of four rows in a row then lie in different banks.
+constexpr int64_t kScorePadding = 8;
+
 /// For an op without k_cache.
 ComputedLanes computedLanes(AttentionOp op);
 

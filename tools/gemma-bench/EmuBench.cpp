@@ -379,8 +379,10 @@ void judge(const Json &model, BudgetCheck &budget) {
   const Figure figures[] = {
       {"sector_efficiency", "sector_efficiency", true, isTensor},
       {"wide_fraction", "wide_fraction", true, isTensor},
-      {"wavefront_excess", "wavefront_excess", false, isTensor},
-      {"rows_wavefront_excess", "wavefront_excess", false, isRows},
+      {"wavefront_excess", "wavefront_excess", false,
+       [&](const Json &step, const Json &launch) {
+         return isRows(step, launch) || isTensor(step, launch);
+       }},
       {"decode_reread", "reread", false,
        [&](const Json &step, const Json &launch) {
          return isTensor(step, launch) && isDecode(step) && bytes(launch) >= wholeBelow;
