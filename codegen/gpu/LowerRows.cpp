@@ -245,18 +245,15 @@ private:
           for (auto [o, row] : llvm::zip_equal(outputs, rows))
             computed.push_back(
                 prepareStore(accesses[numInputs() + o], chunk, evaluate(row, chunk)));
-          // What does not lie in scratch is stored by the first block alone, if `once`.
-          auto storeSome = [&](bool ofScratch) {
-            for (auto [o, prepared] : llvm::zip_equal(outputs, computed))
-              if (isScratch(op.getOutputs()[o]) == ofScratch)
-                storeRow(accesses[numInputs() + o], chunk, prepared);
-          };
           auto store = [&] {
-            storeSome(/*ofScratch=*/true);
-            if (op.getOnce() && !llvm::all_of(op.getOutputs(), isScratch))
-              b.when(isFirstBlock(), [&] { storeSome(/*ofScratch=*/false); });
-            else
-              storeSome(/*ofScratch=*/false);
+            for (auto [o, prepared] : llvm::zip_equal(outputs, computed)) {
+              auto storeOne = [&] { storeRow(accesses[numInputs() + o], chunk, prepared); };
+              // What does not lie in scratch is stored by the first block alone, if `once`.
+              if (op.getOnce() && !isScratch(op.getOutputs()[o]))
+                b.when(isFirstBlock(), storeOne);
+              else
+                storeOne();
+            }
           };
           if (chunk.inside)
             b.when(chunk.inside, store);

@@ -77,15 +77,6 @@ void shareLookups(Parts &parts, SmallVectorImpl<Value> &all) {
   llvm::for_each(parts.outputs, rewrite);
 }
 
-void setLookupCount(Parts &parts, size_t count) {
-  auto widen = [&](Access &access) {
-    access.map = AffineMap::get(static_cast<unsigned>(3 + count), 0, access.map.getResults(),
-                                access.map.getContext());
-  };
-  llvm::for_each(parts.inputs, widen);
-  llvm::for_each(parts.outputs, widen);
-}
-
 /// Whether `later` touches what `earlier` writes, or writes what it touches.
 bool conflict(Operation *earlier, Operation *later) {
   bool found = false;
@@ -132,7 +123,7 @@ public:
         return false;
     all = first.lookups;
     shareLookups(second, all);
-    setLookupCount(first, all.size());
+    shareLookups(first, all);
     return findPassed();
   }
 
