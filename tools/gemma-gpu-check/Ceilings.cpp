@@ -1,5 +1,6 @@
 #include "tools/gemma-gpu-check/Ceilings.h"
 
+#include "runtime/device/cuda/Graph.h"
 #include "tools/gemma-gpu-check/DeviceBench.h"
 
 #include <nlohmann/json.hpp>
@@ -42,27 +43,6 @@ Expected<int64_t> idleKernel(const Program &program) {
   return badInput("no kernel whose grid is empty for a step of nothing");
 }
 
-Expected<cuda::Owned<cuda::GraphExecHandle>> capture(DeviceBench &bench,
-                                                     const std::function<Status()> &enqueue) {
-  const cuda::Device &device = *bench.device;
-  const cuda::Api &cu = device.api();
-  if (Status status =
-          device.call(cu.streamBeginCapture, bench.streamHandle(), cuda::captureThreadLocal);
-      !status)
-    return status;
-  Status status = enqueue();
-  cuda::GraphHandle handle = nullptr;
-  Status ended = device.call(cu.streamEndCapture, bench.streamHandle(), &handle);
-  cuda::Owned<cuda::GraphHandle> graph(handle ? bench.device : nullptr, handle,
-                                       &cuda::Api::graphDestroy);
-  if (!status || !ended)
-    return status ? ended : status;
-  cuda::GraphExecHandle exec = nullptr;
-  if (Status made = device.call(cu.graphInstantiate, &exec, graph.get(), 0ull); !made)
-    return made;
-  return cuda::Owned<cuda::GraphExecHandle>(bench.device, exec, &cuda::Api::graphExecDestroy);
-}
-
 Expected<Json> timeLaunches(DeviceBench &bench, const Program &program) {
   Expected<int64_t> kernel = idleKernel(program);
   if (!kernel)
@@ -82,7 +62,9 @@ Expected<Json> timeLaunches(DeviceBench &bench, const Program &program) {
   Expected<double> stream = bench.micros([&](uint64_t) { return step(); });
   if (!stream)
     return stream.status();
-  Expected<cuda::Owned<cuda::GraphExecHandle>> graph = capture(bench, step);
+  cuda::Result result = cuda::Success;
+  Expected<cuda::Owned<cuda::GraphExecHandle>> graph =
+      cuda::captureGraph(bench.device, bench.streamHandle(), step, result);
   if (!graph)
     return graph.status();
   Expected<double> graphs = bench.micros([&](uint64_t) {

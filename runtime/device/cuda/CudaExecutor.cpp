@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/CudaExecutor.h"
 
+#include "runtime/device/cuda/Graph.h"
+
 namespace gemma::cuda {
 
 /// Of the copies that tests ask for.
@@ -129,27 +131,6 @@ CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) co
   return key;
 }
 
-Expected<Owned<GraphExecHandle>> CudaExecutor::capture(std::span<const ByteRange> results,
-                                                       Result &result) {
-  const Api &cu = device->api();
-  if (Status status = device->call(cu.streamBeginCapture, stream.get(), captureThreadLocal);
-      !status)
-    return status;
-  Status status = enqueue(results);
-  // The capture ends after an error too, or the stream would be of no more use.
-  GraphHandle handle = nullptr;
-  Status ended = device->call(cu.streamEndCapture, stream.get(), &handle);
-  Owned<GraphHandle> graph(handle ? device : nullptr, handle, &Api::graphDestroy);
-  if (!status)
-    return status;
-  if (!ended)
-    return ended;
-  GraphExecHandle exec = nullptr;
-  if (Status made = device->callFor(result, cu.graphInstantiate, &exec, graph.get(), 0ull); !made)
-    return made;
-  return Owned<GraphExecHandle>(device, exec, &Api::graphExecDestroy);
-}
-
 Status CudaExecutor::submit(std::span<const ByteRange> results) {
   if (!options.graphs || options.waitEachLaunch || launches.empty())
     return enqueue(results);
@@ -174,7 +155,8 @@ Status CudaExecutor::submit(std::span<const ByteRange> results) {
     return enqueue(results);
   };
   if (!graph.exec.get()) {
-    Expected<Owned<GraphExecHandle>> made = capture(results, result);
+    Expected<Owned<GraphExecHandle>> made =
+        captureGraph(device, stream.get(), [&] { return enqueue(results); }, result);
     if (!made) {
       graphs.erase(key);
       return withoutGraphs(made.status());

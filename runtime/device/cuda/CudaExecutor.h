@@ -66,8 +66,6 @@ private:
   Status enqueue(std::span<const ByteRange> results);
   /// Gives the whole step to the device, as a graph if there is or should be one.
   Status submit(std::span<const ByteRange> results);
-  /// `result`: the driver's, of making the graph that can be launched.
-  Expected<Owned<GraphExecHandle>> capture(std::span<const ByteRange> results, Result &result);
   Status launch(const Pending &pending);
   Status wait();
   Expected<Staging *> copies();
