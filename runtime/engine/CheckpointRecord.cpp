@@ -3,6 +3,7 @@
 
 #include "runtime/support/Hash.h"
 #include "runtime/support/MappedFile.h"
+#include "runtime/weights/SyntheticTensors.h"
 
 #include <algorithm>
 
@@ -110,6 +111,20 @@ Expected<Checkpoint> openArtifactWeights(const Artifact &artifact,
   if (verifyContent && artifact.checkpointFiles.empty())
     return badInput("cannot verify weights: the artifact records no files");
   return std::move(*checkpoint);
+}
+
+Expected<std::shared_ptr<const Model>> loadWithOwnWeights(Artifact artifact,
+                                                          const std::filesystem::path &folder,
+                                                          bool verifyContent,
+                                                          const ModelOptions &options) {
+  if (artifact.syntheticSeed && folder.empty()) {
+    SyntheticTensors tensors(artifact.program.config, *artifact.syntheticSeed);
+    return Model::load(std::move(artifact), tensors, options);
+  }
+  Expected<Checkpoint> checkpoint = openArtifactWeights(artifact, folder, verifyContent);
+  if (!checkpoint)
+    return checkpoint.status();
+  return Model::load(std::move(artifact), *checkpoint, options);
 }
 
 } // namespace gemma

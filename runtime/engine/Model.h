@@ -107,6 +107,13 @@ private:
 Expected<Checkpoint> openArtifactWeights(const Artifact &artifact,
                                          const std::filesystem::path &folder, bool verifyContent);
 
+/// Loads the artifact with the weights that it was made for: its synthetic ones, if it has such and
+/// `folder` is empty, else those of openArtifactWeights().
+Expected<std::shared_ptr<const Model>> loadWithOwnWeights(Artifact artifact,
+                                                          const std::filesystem::path &folder,
+                                                          bool verifyContent,
+                                                          const ModelOptions &options);
+
 /// What the artifact's weights are made of, as packed weight files record it: a hash of the
 /// recorded files' headers and contents, or of the synthetic seed; empty if it records neither.
 std::string weightsOrigin(const Artifact &artifact);

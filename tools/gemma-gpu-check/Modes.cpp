@@ -5,7 +5,6 @@
 #include "runtime/checkpoint/Widen.h"
 #include "runtime/device/cuda/Device.h"
 #include "runtime/support/Json.h"
-#include "runtime/weights/SyntheticTensors.h"
 #include "tools/gemma-gpu-check/Ceilings.h"
 #include "tools/gemma-gpu-check/Projections.h"
 #include "tools/gemma-gpu-check/StepLog.h"
@@ -45,17 +44,8 @@ Expected<Loaded> load(const CheckOptions &options, bool poison) {
     return artifact.status();
   ModelOptions modelOptions;
   modelOptions.device = *device;
-  auto loadModel = [&]() -> Expected<std::shared_ptr<const Model>> {
-    if (artifact->syntheticSeed && options.weights.empty()) {
-      SyntheticTensors tensors(artifact->program.config, *artifact->syntheticSeed);
-      return Model::load(std::move(*artifact), tensors, modelOptions);
-    }
-    Expected<Checkpoint> checkpoint = openArtifactWeights(*artifact, options.weights, false);
-    if (!checkpoint)
-      return checkpoint.status();
-    return Model::load(std::move(*artifact), *checkpoint, modelOptions);
-  };
-  Expected<std::shared_ptr<const Model>> model = loadModel();
+  Expected<std::shared_ptr<const Model>> model = loadWithOwnWeights(
+      std::move(*artifact), options.weights, /*verifyContent=*/false, modelOptions);
   if (!model)
     return model.status();
   ContextOptions contextOptions;

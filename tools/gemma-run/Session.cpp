@@ -2,7 +2,6 @@
 
 #include "runtime/device/WorkerPool.h"
 #include "runtime/weights/PackedWeights.h"
-#include "runtime/weights/SyntheticTensors.h"
 
 #include "runtime/support/Json.h"
 #include "tools/driver/PackingProgress.h"
@@ -78,15 +77,8 @@ Expected<std::shared_ptr<const Model>> loadModel(Artifact artifact, const RunOpt
       return weights.status();
     return Model::load(std::move(artifact), std::move(*weights), modelOptions);
   }
-  if (artifact.syntheticSeed && options.weights.empty()) {
-    SyntheticTensors tensors(artifact.program.config, *artifact.syntheticSeed);
-    return Model::load(std::move(artifact), tensors, modelOptions);
-  }
-  Expected<Checkpoint> checkpoint =
-      openArtifactWeights(artifact, options.weights, options.verifyWeights);
-  if (!checkpoint)
-    return checkpoint.status();
-  return Model::load(std::move(artifact), *checkpoint, modelOptions);
+  return loadWithOwnWeights(std::move(artifact), options.weights, options.verifyWeights,
+                            modelOptions);
 }
 
 } // namespace
