@@ -35,7 +35,7 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
   if (Status status = context->allocate(); !status)
     return status;
   context->bindArguments();
-  if (Status status = context->findBuckets(); !status)
+  if (Status status = context->findLargestGrids(); !status)
     return status;
   return context;
 }
@@ -173,7 +173,19 @@ Expected<std::unique_ptr<Sequence>> Context::newSequence() {
   freeSlots.pop_back();
   std::unique_ptr<Sequence> sequence(new Sequence(*this, slot));
   sequences[size_t(slot)] = sequence.get();
+  discardPages(/*ring=*/true, slot * ringPages, ringPages);
   return sequence;
+}
+
+void Context::discardPages(bool ring, int64_t first, int64_t count) {
+  const std::vector<CachePlan> &caches = shared->program().caches;
+  for (size_t c = 0; c < caches.size(); ++c)
+    for (size_t lane = 0; lane < cacheLaneCount; ++lane)
+      if (caches[c].ring == ring && hasLane(caches[c], lane)) {
+        uint64_t bytes = *lanePageBytes(caches[c], lane);
+        executor->discard({lanes[c * cacheLaneCount + lane].offset + uint64_t(first) * bytes,
+                           uint64_t(count) * bytes});
+      }
 }
 
 bool isWanted(const OutputPlan &output, OutputsWanted wanted) {

@@ -180,11 +180,14 @@ private:
   void bindArguments();
   void *address(const LaunchArgument &argument) const;
   Status check(std::span<const StepRow> rows, OutputsWanted wanted, GemmaSizes &sizes) const;
-  Status findBuckets();
+  Status findLargestGrids();
   Expected<size_t> chooseVariant(const GemmaSizes &sizes, std::vector<uint64_t> &grids) const;
   void fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes, StepResult &result);
   Status runLaunches(const StepResult &step, int64_t sequences, const std::vector<uint64_t> &grids);
+  void discardOld(const StepResult &step, int64_t sequences);
   void discardResults(const Launch &launch);
+  /// What another sequence left in pages of the caches of that kind.
+  void discardPages(bool ring, int64_t first, int64_t count);
   std::vector<ByteRange> resultsOf(const StepResult &step) const;
   /// Brings what a launch wrote to the host.
   Status fetchWritten(const Launch &launch);
@@ -221,13 +224,10 @@ private:
   /// Of each variant, of each launch: the addresses of its arguments.
   std::vector<std::vector<std::vector<void *>>> arguments;
 
-  /// What bounds all steps of a variant for one token a sequence (largestDecodeStep()). A device
-  /// that repeats a step as it was launched is given the same work for all of them.
-  struct Bucket {
-    int64_t sequences = 0, logitRows = 0;
-    std::vector<uint64_t> grids; ///< of the launches; none: each step has its own
-  };
-  std::vector<Bucket> buckets; ///< by variant
+  /// Of each variant for one token a sequence the numbers of blocks of its largest step
+  /// (largestDecodeStep()): a device that repeats launches as they were is given those by all of
+  /// its steps. Empty for the others.
+  std::vector<std::vector<uint64_t>> largestGrids;
 
   std::vector<int32_t> freeSlots;
   std::vector<int32_t> freePages;

@@ -94,17 +94,17 @@ static Expected<std::vector<uint64_t>> gridsOf(const Program &program, const Var
   return grids;
 }
 
-Status Context::findBuckets() {
+Status Context::findLargestGrids() {
   const Program &program = shared->program();
   for (const Variant &variant : program.variants) {
-    Bucket &bucket = buckets.emplace_back();
+    std::vector<uint64_t> &largest = largestGrids.emplace_back();
     std::optional<StepSizes> sizes = largestDecodeStep(variant, program.limits, memoryPlan.batch);
     if (!sizes)
       continue;
     Expected<std::vector<uint64_t>> grids = gridsOf(program, variant, *sizes);
     if (!grids)
       return grids.status();
-    bucket = {(*sizes)[1], (*sizes)[4], std::move(*grids)};
+    largest = std::move(*grids);
   }
   return {};
 }
@@ -147,6 +147,7 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
     while (int64_t(sequence.pages.size()) * 16 < start + count) {
       sequence.pages.push_back(freePages.back());
       freePages.pop_back();
+      discardPages(/*ring=*/false, sequence.pages.back(), 1);
     }
     rowStarts[b] = int32_t(t);
     seqLens[b] = int32_t(start + count);
@@ -172,26 +173,19 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
 /// Bytes between two results that are copied as one: a copy more costs more than they do.
 static constexpr uint64_t largestGap = 4096;
 
-/// What the step's outputs take, of those that are wanted. Of small ones as many rows are brought
-/// as the largest step of the bucket has, so that all its steps bring the same.
+/// What the step's outputs take, of those that are wanted.
 std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
   std::vector<ByteRange> ranges;
-  const Bucket &bucket = buckets[step.variant];
   const std::vector<OutputPlan> &plans = shared->program().outputs;
   for (size_t i = 0; i < plans.size(); ++i) {
     if (!isWanted(plans[i], step.outputs))
       continue;
-    bool ofTokens = plans[i].extent == 'T';
-    int64_t rows = ofTokens ? step.tokens : step.logitRows;
-    uint64_t rowBytes = byteWidth(plans[i].type);
+    uint64_t bytes =
+        uint64_t(plans[i].extent == 'T' ? step.tokens : step.logitRows) * byteWidth(plans[i].type);
     for (int64_t size : plans[i].shape)
-      rowBytes *= uint64_t(size);
-    if (rows == 0 || rowBytes == 0)
+      bytes *= uint64_t(size);
+    if (bytes == 0)
       continue;
-    int64_t most = std::max(rows, ofTokens ? bucket.sequences : bucket.logitRows);
-    if (uint64_t(most) * rowBytes <= largestGap)
-      rows = most;
-    uint64_t bytes = uint64_t(rows) * rowBytes;
     uint64_t begin = outputs[i].offset;
     if (!ranges.empty() && begin - (ranges.back().offset + ranges.back().bytes) <= largestGap)
       ranges.back().bytes = begin + bytes - ranges.back().offset;
@@ -199,6 +193,39 @@ std::vector<ByteRange> Context::resultsOf(const StepResult &step) const {
       ranges.push_back({begin, bytes});
   }
   return ranges;
+}
+
+/// Before a step: of the inputs what lies behind those of its tokens and sequences, and what
+/// earlier steps computed.
+void Context::discardOld(const StepResult &step, int64_t sequences) {
+  for (size_t i = 0; i < stepInputCount; ++i) {
+    uint64_t used = 0;
+    switch (StepInput(i)) {
+    case StepInput::Tokens:
+    case StepInput::Positions:
+    case StepInput::RingPages:
+    case StepInput::Pages:
+      used = uint64_t(step.tokens);
+      break;
+    case StepInput::RowStarts:
+      used = uint64_t(sequences) + 1;
+      break;
+    case StepInput::SeqLens:
+    case StepInput::Slots:
+      used = uint64_t(sequences);
+      break;
+    case StepInput::LogitRows:
+      used = uint64_t(step.logitRows);
+      break;
+    case StepInput::PageTable: // only the rows that there are were given
+    case StepInput::Sizes:
+      continue;
+    }
+    executor->discard({inputs[i].offset + 4 * used, inputs[i].bytes - 4 * used});
+  }
+  executor->discard(arena);
+  for (const ByteRange &output : outputs)
+    executor->discard(output);
 }
 
 /// Before a launch: what it writes whole, or uses alone, holds what earlier launches left.
@@ -220,14 +247,14 @@ Status Context::runLaunches(const StepResult &step, int64_t sequences,
       reinterpret_cast<const GemmaSizes *>(memory.device + inputs[size_t(StepInput::Sizes)].offset);
   if (stepObserver)
     stepObserver(step);
-  const Bucket &bucket = buckets[step.variant];
-  uint64_t tableRows = uint64_t(std::max(sequences, bucket.sequences));
-  executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset +
-                                    4 * tableRows * uint64_t(shared->program().pagesPerSequence()));
+  uint64_t tableRows = 4 * uint64_t(sequences * shared->program().pagesPerSequence());
+  executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset + tableRows);
+  discardOld(step, sequences);
+  const std::vector<uint64_t> &largest = largestGrids[step.variant];
   Status status;
   for (size_t i = 0; i < launches.size() && status; ++i) {
     discardResults(launches[i]);
-    uint64_t most = bucket.grids.empty() ? grids[i] : std::max(grids[i], bucket.grids[i]);
+    uint64_t most = largest.empty() ? grids[i] : std::max(grids[i], largest[i]);
     status =
         executor->run({size_t(launches[i].kernel), grids[i], most, arguments[step.variant][i],
                        sizes, launches[i].nodes, memory.device + scratch.offset, scratchStride});

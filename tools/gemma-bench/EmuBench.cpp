@@ -413,8 +413,11 @@ void judge(const Json &model, BudgetCheck &budget) {
         worst = value;
         what = step["variant"].get<std::string>() + ", " + launch["nodes"].get<std::string>();
       }
+    std::string input = model["input"].get<std::string>();
     if (worst)
-      budget.check(model["input"].get<std::string>() + ", " + what, figure.budget, *worst);
+      budget.check(input + ", " + what, figure.budget, *worst);
+    else
+      std::fprintf(stderr, "budget: %s: no launch to judge %s by\n", input.c_str(), figure.budget);
   }
 }
 

@@ -96,45 +96,45 @@ Status CudaExecutor::launch(const Pending &pending) {
   return status ? status : ofLaunch(status, kernel.need.name, pending.nodes);
 }
 
-Status CudaExecutor::enqueue(std::span<const ByteRange> results) {
-  const Api &cu = device->api();
-  if (inputBytes != 0)
-    if (Status status = device->call(cu.memcpyToDevice, memory.pointer(),
-                                     static_cast<const void *>(pinned.data()), size_t(inputBytes),
-                                     stream.get());
-        !status)
-      return status;
-  for (const Pending &pending : launches)
-    if (Status status = launch(pending); !status)
-      return status;
+Status CudaExecutor::copyInputs() {
+  if (inputBytes == 0)
+    return {};
+  return device->call(device->api().memcpyToDevice, memory.pointer(),
+                      static_cast<const void *>(pinned.data()), size_t(inputBytes), stream.get());
+}
+
+Status CudaExecutor::copyResults(std::span<const ByteRange> results) {
   for (const ByteRange &range : results)
-    if (Status status =
-            device->call(cu.memcpyToHost, static_cast<void *>(pinned.data() + range.offset),
-                         memory.pointer() + range.offset, size_t(range.bytes), stream.get());
+    if (Status status = device->call(
+            device->api().memcpyToHost, static_cast<void *>(pinned.data() + range.offset),
+            memory.pointer() + range.offset, size_t(range.bytes), stream.get());
         !status)
       return status;
   return {};
 }
 
-CudaExecutor::StepKey CudaExecutor::keyOf(std::span<const ByteRange> results) const {
-  StepKey key = {variant, inputBytes, launches.size()};
+Status CudaExecutor::launchAll() {
+  for (const Pending &pending : launches)
+    if (Status status = launch(pending); !status)
+      return status;
+  return {};
+}
+
+CudaExecutor::StepKey CudaExecutor::key() const {
+  StepKey key = {variant};
   for (const Pending &pending : launches) {
     // Launches without blocks are not among them, so the number of a launch does not say its
     // kernel.
     key.push_back(pending.kernel);
     key.push_back(pending.blocks);
   }
-  for (const ByteRange &range : results) {
-    key.push_back(range.offset);
-    key.push_back(range.bytes);
-  }
   return key;
 }
 
-Status CudaExecutor::submit(std::span<const ByteRange> results) {
+Expected<GraphExecHandle> CudaExecutor::graphOfLaunches() {
   if (!options.graphs || options.waitEachLaunch || launches.empty())
-    return enqueue(results);
-  StepKey key = keyOf(results);
+    return GraphExecHandle(nullptr);
+  StepKey key = this->key();
   if (graphs.size() >= mostGraphs && !graphs.contains(key)) {
     // What came once goes first.
     std::erase_if(graphs, [](const auto &entry) { return !entry.second.exec.get(); });
@@ -143,33 +143,49 @@ Status CudaExecutor::submit(std::span<const ByteRange> results) {
   }
   Graph &graph = graphs[key];
   // A step that comes once, a prompt's last chunk, is not worth a graph.
-  if (++graph.steps < 2)
-    return enqueue(results);
-  Result result = Success;
-  // Graphs take memory of the device that no plan knows: without it steps go on as launches.
-  auto withoutGraphs = [&](const Status &status) {
-    if (result != ErrorOutOfMemory)
-      return status;
-    graphs.clear();
-    options.graphs = false;
-    return enqueue(results);
-  };
-  if (!graph.exec.get()) {
+  if (++graph.steps >= 2 && !graph.exec.get()) {
+    Result result = Success;
     Expected<Owned<GraphExecHandle>> made =
-        captureGraph(device, stream.get(), [&] { return enqueue(results); }, result);
+        captureGraph(device, stream.get(), [&] { return launchAll(); }, result);
     if (!made) {
       graphs.erase(key);
-      return withoutGraphs(made.status());
+      if (Status status = withoutGraphs(result, made.status()); !status)
+        return status;
+      return GraphExecHandle(nullptr);
     }
     graph.exec = std::move(*made);
   }
-  Status launched =
-      device->callFor(result, device->api().graphLaunch, graph.exec.get(), stream.get());
-  return launched ? launched : withoutGraphs(launched);
+  return graph.exec.get();
+}
+
+/// Graphs take memory of the device that no plan knows: without it steps go on as launches.
+Status CudaExecutor::withoutGraphs(Result result, const Status &status) {
+  if (result != ErrorOutOfMemory)
+    return status;
+  graphs.clear();
+  options.graphs = false;
+  return {};
+}
+
+Status CudaExecutor::launchStep(GraphExecHandle graph) {
+  if (!graph)
+    return launchAll();
+  Result result = Success;
+  Status launched = device->callFor(result, device->api().graphLaunch, graph, stream.get());
+  if (launched)
+    return launched;
+  Status status = withoutGraphs(result, launched);
+  return status ? launchAll() : status;
 }
 
 Status CudaExecutor::finish(std::span<const ByteRange> results) {
-  Status status = whole ? submit(results) : enqueue(results);
+  // A graph is made before anything of the step is in the stream.
+  Expected<GraphExecHandle> graph = whole ? graphOfLaunches() : GraphExecHandle(nullptr);
+  Status status = graph ? copyInputs() : graph.status();
+  if (status)
+    status = launchStep(*graph);
+  if (status)
+    status = copyResults(results);
   whole = false;
   inputBytes = 0;
   launches.clear();

@@ -20,11 +20,11 @@ struct CudaExecutorOptions {
 };
 
 /// Launches are collected and given to the device in finish(): one copy of the step's inputs, the
-/// launches, the copies of its results, one wait. A step whose launches were seen before, with the
-/// same numbers of blocks and results, becomes a graph, which from then on is launched as it is:
-/// all that differs from step to step lies in the inputs, a step's sizes too, and kernels read
-/// those from memory. Steps of one token a sequence are launched as the largest of their variant,
-/// so that they share one graph whatever the batch.
+/// launches, the copies of its results, one wait. Launches that were seen before, with the same
+/// numbers of blocks, become a graph, which from then on is launched as it is: all that differs
+/// from step to step lies in the inputs, a step's sizes too, and kernels read those from memory.
+/// Steps of one token a sequence are launched as the largest of their variant, so that they share
+/// one graph whatever the batch.
 class CudaExecutor : public Executor {
 public:
   /// `kernels`, one a kernel of the program, outlive the executor.
@@ -54,18 +54,21 @@ private:
     const GemmaSizes *sizes;
     std::span<const std::string> nodes;
   };
-  /// What tells two steps' work apart: variant, bytes of the inputs, kernel and blocks of each
-  /// launch, offsets and bytes of the results.
+  /// What tells two steps' launches apart: variant, kernel and blocks of each launch.
   using StepKey = std::vector<uint64_t>;
   struct Graph {
     uint64_t steps = 0; ///< that had this key
     Owned<GraphExecHandle> exec;
   };
 
-  StepKey keyOf(std::span<const ByteRange> results) const;
-  Status enqueue(std::span<const ByteRange> results);
-  /// Gives the whole step to the device, as a graph if there is or should be one.
-  Status submit(std::span<const ByteRange> results);
+  StepKey key() const;
+  Status copyInputs();
+  Status copyResults(std::span<const ByteRange> results);
+  Status launchAll();
+  /// The launches as a graph, if there is or should be one; else null.
+  Expected<GraphExecHandle> graphOfLaunches();
+  Status withoutGraphs(Result result, const Status &status);
+  Status launchStep(GraphExecHandle graph);
   Status launch(const Pending &pending);
   Status wait();
   Expected<Staging *> copies();

@@ -78,26 +78,24 @@ TEST_F(CudaModelTest, GreedyDecodingReadsTokens) {
   EXPECT_TRUE(context.output("logits") && context.output(topValuesName));
 }
 
-// Of the page table, the rows that the largest decode step of the variant has are copied.
+// Of the page table, the rows that a step has are copied.
 TEST_F(CudaModelTest, RowsOfThePageTable) {
   FakeCuda fake;
   auto loaded = load("cuda:0");
   ASSERT_TRUE(loaded) << loaded.error().message;
   Context &context = *loaded->context;
-  auto first = context.newSequence(), second = context.newSequence(), third = context.newSequence();
+  auto first = context.newSequence(), second = context.newSequence();
   const Ids token = {5};
   std::vector<StepRow> rows = {{first->get(), token, LogitsWanted::Last},
-                               {second->get(), token, LogitsWanted::Last},
-                               {third->get(), token, LogitsWanted::Last}};
+                               {second->get(), token, LogitsWanted::Last}};
   auto bytes = [&](size_t count) {
     fake.configure("");
     auto result = context.step(std::span(rows).first(count));
     EXPECT_TRUE(result) << result.error().message;
     return fake.bytesToDevice();
   };
-  uint64_t one = bytes(1), two = bytes(2), three = bytes(3);
-  EXPECT_EQ(two - one, 2 * uint64_t(context.model().program().pagesPerSequence()) * 4);
-  EXPECT_EQ(three, two);
+  uint64_t one = bytes(1), two = bytes(2);
+  EXPECT_EQ(two - one, uint64_t(context.model().program().pagesPerSequence()) * 4);
 }
 
 } // namespace

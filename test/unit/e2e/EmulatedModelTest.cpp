@@ -1,6 +1,6 @@
 // Whole models through the GPU kernels, executed by the emulated device, against the official
 // implementation's float64 logits.
-#include "CompiledModel.h"
+#include "SyntheticModel.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -160,6 +160,44 @@ TEST_F(EmulatedKjvMini, GreedyText) {
     decided += compare(nameOf(prompt), all ? SIZE_MAX : 5);
   RecordProperty("decided", std::to_string(decided));
   EXPECT_GE(decided, all ? 408 : 10);
+}
+
+// The first launch is missing: those behind it find what another step left in its buffer, which is
+// nothing that they may read.
+TEST(EmulatedBuffers, WhatAnEarlierStepLeftIsNotRead) {
+  SyntheticModel small("sf");
+  Checkpoint checkpoint = small.open();
+  compiler::CompileOptions options = emulated();
+  options.maxContext = 32;
+  options.maxChunk = 8;
+  auto whole = compiler::compileCheckpoint(checkpoint, options);
+  ASSERT_TRUE(whole) << whole.error().message;
+  for (bool isMissing : {false, true}) {
+    Artifact artifact = *whole;
+    size_t missing = 0;
+    for (Variant &variant : artifact.program.variants)
+      if (variant.name == "decode_1" && isMissing)
+        missing += std::erase_if(variant.launches, [](const Launch &launch) {
+          return std::ranges::find(launch.nodes, "embed") != launch.nodes.end();
+        });
+    EXPECT_EQ(missing, isMissing ? 1u : 0u);
+    auto model = Model::load(std::move(artifact), checkpoint, {});
+    ASSERT_TRUE(model) << model.error().message;
+    auto context = Context::create(*model, {});
+    ASSERT_TRUE(context) << context.error().message;
+    auto sequence = (*context)->newSequence();
+    ASSERT_TRUE(sequence);
+    const Ids prompt = {2, 3, 4};
+    Status prefill = (*context)->extend(**sequence, prompt, LogitsWanted::Last, {});
+    ASSERT_TRUE(prefill) << prefill.error().message;
+    StepRow row{sequence->get(), std::span(prompt).first(1), LogitsWanted::Last};
+    auto step = (*context)->step({&row, 1});
+    EXPECT_EQ(step.ok(), !isMissing);
+    if (!step)
+      EXPECT_NE(step.error().message.find("read of global memory that was never written"),
+                std::string::npos)
+          << step.error().message;
+  }
 }
 
 } // namespace
