@@ -221,6 +221,12 @@ FailureOr<gpu::GPUModuleOp> lowerKernel(kernel::FuncOp kernel, OpBuilder &builde
     kernel.emitOpError("has no launch: it is not a GPU kernel");
     return failure();
   }
+  if (launch.getProducers() != 0) {
+    kernel.emitOpError("has ")
+        << launch.getProducers()
+        << " producer warps: all warps of a portable kernel copy and compute";
+    return failure();
+  }
   OpBuilder::InsertionGuard guard(builder);
   auto module = gpu::GPUModuleOp::create(builder, loc, kernel.getSymName());
   module->setAttr("llvm.data_layout", builder.getStringAttr(dataLayout));

@@ -16,13 +16,17 @@ LogicalResult PagingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 }
 
 LogicalResult LaunchAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                                 int64_t threads, int64_t shared) {
+                                 int64_t threads, int64_t shared, int64_t producers) {
   // launch_c1
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
     return emitError() << "expected threads to be a multiple of 32 in [32, 1024], got " << threads;
   // launch_c2
   if (shared < 0)
     return emitError() << "expected shared >= 0, got " << shared;
+  // launch_c3
+  if (producers < 0 || 32 * producers >= threads)
+    return emitError() << "expected at least 0 producers and fewer than the " << threads / 32
+                       << " warps, got " << producers;
   return success();
 }
 

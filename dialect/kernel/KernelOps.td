@@ -77,15 +77,20 @@ def Kernel_PagingAttr : AttrDef<Kernel_Dialect, "Paging"> {
 
 def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
   let mnemonic = "launch";
-  let summary = "threads and shared memory of a block of a GPU kernel";
+  let summary = "threads, their roles and shared memory of a block of a GPU kernel";
   let description = [{
     `#kernel.launch<threads = 128, shared = 49152>`: `shared` counts bytes of dynamic shared memory.
+
+    The last `producers` warps of a block only copy, the others only compute. With 0, as in
+    kernels for mma.sync and cp.async, all do both.
 
     Constraints:
     - (`launch_c1`) `threads` is a multiple of 32 in [32, 1024]
     - (`launch_c2`) `shared` ≥ 0
+    - (`launch_c3`) `producers` ≥ 0, and a warp is left
   }];
-  let parameters = (ins "int64_t":$threads, "int64_t":$shared);
+  let parameters = (ins "int64_t":$threads, "int64_t":$shared,
+                        DefaultValuedParameter<"int64_t", "0">:$producers);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

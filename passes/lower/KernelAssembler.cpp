@@ -119,8 +119,9 @@ kernel::FuncOp KernelAssembler::finish(ModuleOp module, StringRef nodes, AffineM
   function.setArgAttrsAttr(b.getArrayAttr(attributes));
   function.setGridAttr(AffineMapAttr::get(grid));
   if (threads)
-    function.setLaunchAttr(
-        kernel::LaunchAttr::get(module.getContext(), threads, kernel::sharedBytes(function)));
+    function.setLaunchAttr(kernel::LaunchAttr::get(module.getContext(), threads,
+                                                   kernel::sharedBytes(function),
+                                                   /*producers=*/0));
 
   // Equal bodies give equal text: names and locations are not printed yet.
   std::string text;

@@ -12,6 +12,15 @@ kernel.func @k(%y: memref<?x128xf32> {kernel.access = #kernel.access<write>}) gr
 
 // -----
 
+// Warps that only copy: another path's.
+// expected-error @+1 {{has 1 producer warps: all warps of a portable kernel copy and compute}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 96, shared = 0, producers = 1>} {
+  kernel.return
+}
+
+// -----
+
 // Types that GPU kernels do not compute with.
 kernel.func @k(%x: memref<?x8xf64> {kernel.access = #kernel.access<read>}, %y: memref<?x8xf64> {kernel.access = #kernel.access<write>}) grid affine_map<()[T, B, Q, S, R] -> (T)>
     attributes {launch = #kernel.launch<threads = 32, shared = 0>} {

@@ -130,3 +130,12 @@ kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
     attributes {launch = #kernel.launch<threads = 32, shared = -1>} {
   kernel.return
 }
+
+// -----
+
+// launch_c3: no warp is left
+// expected-error @+2 {{expected at least 0 producers and fewer than the 4 warps, got 4}}
+kernel.func @k() grid affine_map<()[T, B, Q, S, R] -> (T)>
+    attributes {launch = #kernel.launch<threads = 128, shared = 0, producers = 4>} {
+  kernel.return
+}

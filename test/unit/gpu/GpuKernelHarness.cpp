@@ -45,7 +45,8 @@ void GpuKernel::compile(mlir::ModuleOp module) {
   // No more shared memory than the kernel says it needs.
   for (kernel::FuncOp function : module.getOps<kernel::FuncOp>())
     function.setLaunchAttr(kernel::LaunchAttr::get(
-        module.getContext(), function.getLaunch()->getThreads(), kernel::sharedBytes(function)));
+        module.getContext(), function.getLaunch()->getThreads(), kernel::sharedBytes(function),
+        /*producers=*/0));
   auto kernels = codegen::emitPtx(module, {*codegen::findGpuTarget("sm_80")});
   if (!kernels || kernels->size() != 1) {
     ADD_FAILURE() << (kernels ? "expected one kernel" : kernels.error().message);
