@@ -2,8 +2,32 @@
 // whatever code it takes.
 #include "CudaModel.h"
 
+#include "runtime/device/emu/EmuModule.h"
+#include "runtime/support/Hash.h"
+
+#include <map>
+
 namespace gemma::test {
 namespace {
+
+// What is emulated is what is assembled, or left to the driver.
+TEST_F(CudaModelTest, DevicesGetTheEmulatedPtx) {
+  std::map<std::string, std::string> given, emulated, givenHashes, emulatedHashes;
+  for (const KernelBinary &object : artifact->objects) {
+    if (object.kind == ObjectKind::Ptx) {
+      given[object.kernel] = object.bytes;
+      givenHashes[object.kernel] = hashHex(object.bytes);
+    } else if (object.kind == ObjectKind::Emulator) {
+      auto module = emu::Module::load(object.bytes, object.name);
+      ASSERT_TRUE(module) << module.error().message;
+      emulated[object.kernel] = module->ptx();
+      emulatedHashes[object.kernel] = module->ptxHash();
+    }
+  }
+  EXPECT_GE(given.size(), 20u);
+  EXPECT_EQ(given, emulated);
+  EXPECT_EQ(givenHashes, emulatedHashes);
+}
 
 TEST_F(CudaModelTest, TextAndLogitsOfTheEmulatedDevice) {
   FakeCuda fake;
