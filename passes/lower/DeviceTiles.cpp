@@ -85,7 +85,7 @@ ContractionCut cutContraction(MLIRContext *context, int64_t groups, int64_t kBlo
       stages = tokens > 32 ? 3 : 4;
     } else {
       // Of 9 KiB, or 8 beside prepared rows: two blocks of a multiprocessor have 64 KiB or more on
-      // their way where it has 164 KiB; where it has 100, those with prepared rows are alone there.
+      // their way where it has 164 KiB; where it has 100, many prepared rows leave room for one.
       stages = 5;
     }
     int64_t tiles = divideCeil(8 * groups, rows);

@@ -217,7 +217,9 @@ void Context::discardOld(const StepResult &step, int64_t sequences) {
     case StepInput::LogitRows:
       used = uint64_t(step.logitRows);
       break;
-    case StepInput::PageTable: // only the rows that there are were given
+    case StepInput::PageTable:
+      used = uint64_t(sequences * shared->program().pagesPerSequence());
+      break;
     case StepInput::Sizes:
       continue;
     }
@@ -231,11 +233,14 @@ void Context::discardOld(const StepResult &step, int64_t sequences) {
 /// Before a launch: what it writes whole, or uses alone, holds what earlier launches left.
 void Context::discardResults(const Launch &launch) {
   using Kind = LaunchArgument::Kind;
-  constexpr uint8_t writes = 1;
+  constexpr uint8_t writes = 1; // KernelPlan::access
   const std::vector<uint8_t> &access = shared->program().kernels[size_t(launch.kernel)].access;
   for (size_t i = 0; i < launch.arguments.size(); ++i) {
     const LaunchArgument &argument = launch.arguments[i];
-    if (argument.kind == Kind::Workspace || (argument.kind == Kind::Buffer && access[i] == writes))
+    // Between the rows of a part of a buffer there is what others write.
+    bool whole = argument.kind == Kind::Buffer && access[i] == writes &&
+                 uint64_t(argument.stride) <= rowElements(argument).value_or(0);
+    if (argument.kind == Kind::Workspace || whole)
       executor->discard({arena.offset + argument.offset, argument.bytes});
   }
 }

@@ -2,6 +2,7 @@
 #include "tools/measure/LaunchCost.h"
 
 #include "import/Import.h"
+#include "runtime/abi/Variants.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/verify/ModelSource.h"
 #include "tools/verify/SpecSheet.h"

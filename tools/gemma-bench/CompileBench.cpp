@@ -1,5 +1,6 @@
 // gemma-bench compile: seconds, memory and code size of compiling, each time in a process of its
 // own, so that its peak memory is known and one compilation does not warm up the next.
+#include "runtime/abi/Variants.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/engine/Artifact.h"
 #include "tools/compiler/Compiler.h"

@@ -2,8 +2,9 @@
 //
 // The emulated device runs some blocks of every launch of a step and counts. Counts are facts about
 // the PTX, whatever the device; figures of all blocks are those of the blocks that ran, times their
-// share. Weights and caches are zeros, so no memory is needed for them, and values do not matter:
+// share. Weights and caches are zeros, so they take little memory, and values do not matter:
 // no kernel's control depends on any but sizes, positions and page tables.
+#include "runtime/abi/Variants.h"
 #include "runtime/device/WorkerPool.h"
 #include "runtime/device/emu/EmuExecutor.h"
 #include "runtime/engine/Context.h"
@@ -337,9 +338,8 @@ Json EmuBench::json(const LaunchFigures &launch) {
               {"wavefront_excess", counters.wavefrontExcess()},
               {"block_balance", counters.blockBalance()}};
   if (!counters.bytesInFlight.empty())
-    out["bytes_in_flight_p10"] = counters.bytesInFlightP10();
-  if (!counters.bytesInFlight.empty())
-    out["multiprocessor_in_flight"] = launch.inFlight();
+    out.update({{"bytes_in_flight_p10", counters.bytesInFlightP10()},
+                {"multiprocessor_in_flight", launch.inFlight()}});
   if (!std::isnan(launch.useful()))
     out["mma_useful"] = launch.useful();
   if (!std::isnan(launch.visited)) {
@@ -354,7 +354,7 @@ Json EmuBench::json(const LaunchFigures &launch) {
 constexpr double poorSample = 1.25;
 
 /// Decode's launches that move more have many steps a block, so that what is on its way counts.
-constexpr double longBelow = 48.0 * (1 << 20);
+constexpr double longFrom = 48.0 * (1 << 20);
 
 /// The worst figures, each among the launches that it is about. Of launches with tensor cores those
 /// count of which the sample is a fair one.
@@ -389,7 +389,7 @@ void judge(const Json &model, BudgetCheck &budget) {
        }},
       {"decode_in_flight", "multiprocessor_in_flight", true,
        [&](const Json &step, const Json &launch) {
-         return isProjection(step, launch) && isDecode(step) && bytes(launch) >= longBelow;
+         return isProjection(step, launch) && isDecode(step) && bytes(launch) >= longFrom;
        }},
       {"prefill_mma_useful", "mma_useful", true,
        [&](const Json &step, const Json &launch) {

@@ -2,6 +2,7 @@
 //
 // Of each variant the largest step that leads to it is run again and again, and the launches are
 // timed one by one: a kernel finds caches, memory and threads as it does in use.
+#include "runtime/abi/Variants.h"
 #include "tools/gemma-bench/Bench.h"
 #include "tools/gemma-bench/Session.h"
 

@@ -1,6 +1,7 @@
 #include "tools/measure/LaunchCost.h"
 
 #include "runtime/abi/ProgramSizes.h"
+#include "runtime/abi/Variants.h"
 
 #include <algorithm>
 #include <charconv>

@@ -5,7 +5,7 @@
 // 4·heads·D for every visible key of every query. Norms, rope and activations count as nothing.
 #pragma once
 
-#include "runtime/abi/Variants.h"
+#include "runtime/abi/Program.h"
 
 #include <cstdint>
 #include <optional>

@@ -7,8 +7,8 @@ namespace gemma::cuda {
 /// Of the copies that tests ask for.
 static constexpr uint64_t stagingBytes = uint64_t(1) << 20;
 
-/// Kinds of steps to remember: one a variant of decode and choice of outputs, and chunks of
-/// prompts.
+/// Kinds of steps to remember: two a variant of decode, as without logits the head has no blocks,
+/// and chunks of prompts.
 static constexpr size_t mostGraphs = 32;
 
 Expected<std::unique_ptr<Executor>> CudaExecutor::create(std::shared_ptr<const Device> device,
@@ -62,11 +62,11 @@ Status CudaExecutor::run(const KernelCall &call) {
     return {};
   const LoadedKernel &kernel = kernels[call.kernel];
   uint64_t most = device->facts().blocksPerGrid;
-  if (call.mostBlocks > most)
+  uint64_t blocks = std::max(call.blocks, call.mostBlocks);
+  if (blocks > most)
     return internalError("kernel " + kernel.need.name + ": expected at most " +
-                         std::to_string(most) + " blocks, got " + std::to_string(call.mostBlocks));
-  launches.push_back(
-      {call.kernel, uint32_t(call.mostBlocks), call.arguments, call.sizes, call.nodes});
+                         std::to_string(most) + " blocks, got " + std::to_string(blocks));
+  launches.push_back({call.kernel, uint32_t(blocks), call.arguments, call.sizes, call.nodes});
   return {};
 }
 

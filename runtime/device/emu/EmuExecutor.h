@@ -42,6 +42,9 @@ public:
   Status fill(ByteRange range, uint8_t value) override;
   EmuExecutor *emulated() override { return this; }
 
+  /// What kernels may touch, and what of it was written.
+  const GlobalMemory &globalMemory() const { return memory; }
+
   /// From now on; without functions everything runs again.
   void measure(Measurement how) { measurement = std::move(how); }
 

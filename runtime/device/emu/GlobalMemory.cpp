@@ -30,7 +30,8 @@ void WrittenBytes::mark(uint64_t address, uint64_t bytes) {
 
 void WrittenBytes::forget(uint64_t address, uint64_t bytes) {
   forEach(address, bytes, [](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t) {
-    chunk.fetch_and(uint16_t(~mask), std::memory_order_relaxed);
+    if (chunk.load(std::memory_order_relaxed) & mask)
+      chunk.fetch_and(uint16_t(~mask), std::memory_order_relaxed);
   });
 }
 

@@ -26,7 +26,7 @@ public:
   bool anyWritten(uint64_t address, uint64_t bytes) const;
 
 private:
-  /// Calls `body(chunk, mask)` for every 16-byte chunk of the bytes.
+  /// Calls `body(chunk, mask, address)` for every 16-byte chunk of the bytes.
   template <typename Body> void forEach(uint64_t address, uint64_t bytes, Body &&body) const;
 
   uint64_t first, end; ///< number of the chunk that chunks[0] is about; one past the last byte

@@ -32,8 +32,7 @@ TEST_F(CudaModelTest, StepsBecomeGraphs) {
   EXPECT_EQ(fake.live(), 0u);
 }
 
-// All batches of a decode variant are the same launches: blocks, inputs and results beyond what a
-// step has change nothing.
+// All batches of a decode variant are the same launches: blocks beyond what a step has do nothing.
 TEST_F(CudaModelTest, BatchesOfAVariantShareAGraph) {
   FakeCuda fake;
   using Tops = std::vector<std::pair<int32_t, double>>;

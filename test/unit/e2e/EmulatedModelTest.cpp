@@ -2,6 +2,8 @@
 // implementation's float64 logits.
 #include "SyntheticModel.h"
 
+#include "runtime/device/emu/EmuExecutor.h"
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -197,6 +199,47 @@ TEST(EmulatedBuffers, WhatAnEarlierStepLeftIsNotRead) {
       EXPECT_NE(step.error().message.find("read of global memory that was never written"),
                 std::string::npos)
           << step.error().message;
+  }
+}
+
+// What a sequence leaves in its page and its ring is not there for the next one, nor what a larger
+// step leaves in the inputs.
+TEST(EmulatedBuffers, WhatAnotherSequenceLeftIsNotRead) {
+  SyntheticModel small("sf");
+  Checkpoint checkpoint = small.open();
+  compiler::CompileOptions options = emulated();
+  options.maxContext = 32;
+  options.maxChunk = 8;
+  auto artifact = compiler::compileCheckpoint(checkpoint, options);
+  ASSERT_TRUE(artifact) << artifact.error().message;
+  auto model = Model::load(std::move(*artifact), checkpoint, {});
+  ASSERT_TRUE(model) << model.error().message;
+  auto context = Context::create(*model, {});
+  ASSERT_TRUE(context) << context.error().message;
+  const emu::GlobalMemory &memory = (*context)->device().emulated()->globalMemory();
+  const std::vector<CachePlan> &caches = (*model)->program().caches;
+  // How many positions of the first page of each cache, and entries of the tokens, are there.
+  auto counts = [&] {
+    std::vector<uint64_t> found;
+    for (size_t c = 0; c < caches.size(); ++c) {
+      // Values of one head: a position after the other.
+      auto begin = reinterpret_cast<uint64_t>((*context)->cacheLane(c, "v").data());
+      uint64_t bytes = uint64_t(caches[c].dim * 2);
+      found.push_back((memory.find(begin)->written->firstUnwritten(begin, 16 * bytes) - begin) /
+                      bytes);
+    }
+    for (const emu::GlobalMemory::Region &region : memory.regions())
+      if (region.name == "input tokens")
+        found.push_back((region.written->firstUnwritten(region.begin, 32) - region.begin) / 4);
+    return found;
+  };
+  for (uint64_t length : {7, 2}) {
+    auto sequence = (*context)->newSequence();
+    ASSERT_TRUE(sequence);
+    Ids tokens(length, 5);
+    Status status = (*context)->extend(**sequence, tokens, LogitsWanted::Last, {});
+    ASSERT_TRUE(status) << status.error().message;
+    EXPECT_EQ(counts(), std::vector<uint64_t>(caches.size() + 1, length));
   }
 }
 
