@@ -41,8 +41,9 @@ Expected<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Model> 
 }
 
 Status Context::allocate() {
-  uint64_t bytes =
-      regions.empty() ? 0 : *alignedBytes(regions.back().range.bytes) + regions.back().range.offset;
+  uint64_t bytes = regions.empty() ? 0
+                                   : alignedBytes(regions.back().range.bytes).value_or(0) +
+                                         regions.back().range.offset;
   if (bytes != memoryPlan.contextBytes())
     return internalError("a context takes " + std::to_string(bytes) + " bytes, the plan said " +
                          std::to_string(memoryPlan.contextBytes()));
@@ -88,12 +89,13 @@ void Context::layOut() {
       takeInput(StepInput(i));
   takeInput(StepInput::PageTable);
   for (const OutputPlan &output : program.outputs)
-    outputs.push_back(take(*outputBytes(output, program.limits), "output " + output.name));
+    outputs.push_back(
+        take(outputBytes(output, program.limits).value_or(0), "output " + output.name));
   visibleBytes = used;
   uint64_t scratchBytes = 0;
   for (const KernelPlan &kernel : program.kernels)
     scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
-  scratchStride = *alignedBytes(scratchBytes);
+  scratchStride = alignedBytes(scratchBytes).value_or(0);
   scratch = take(scratchStride * uint64_t(memoryPlan.threads), "scratch");
   arena = take(memoryPlan.activations, "activations");
   tickets = take(ticketBytes(program), "tickets");
@@ -103,7 +105,7 @@ void Context::layOut() {
         uint64_t(memoryPlan.batch * (cache.ring ? cache.ringPages : sequencePages));
     for (size_t lane = 0; lane < cacheLaneCount; ++lane)
       lanes.push_back(hasLane(cache, lane)
-                          ? take(*lanePageBytes(cache, lane) * pageCount,
+                          ? take(lanePageBytes(cache, lane).value_or(0) * pageCount,
                                  "cache " + cache.name + "." + std::string(cacheLaneNames[lane]))
                           : ByteRange());
     if (cache.ring)
@@ -142,7 +144,8 @@ void *Context::address(const LaunchArgument &argument) const {
         base = shared->tableLane(argument.index, lane);
     break;
   case Kind::Input:
-    base = memory.device + inputs[size_t(*stepInputFromName(argument.name))].offset;
+    if (std::optional<StepInput> input = stepInputFromName(argument.name))
+      base = memory.device + inputs[size_t(*input)].offset;
     break;
   case Kind::Output:
     for (size_t i = 0; i < program.outputs.size(); ++i)
@@ -182,7 +185,7 @@ void Context::discardPages(bool ring, int64_t first, int64_t count) {
   for (size_t c = 0; c < caches.size(); ++c)
     for (size_t lane = 0; lane < cacheLaneCount; ++lane)
       if (caches[c].ring == ring && hasLane(caches[c], lane)) {
-        uint64_t bytes = *lanePageBytes(caches[c], lane);
+        uint64_t bytes = lanePageBytes(caches[c], lane).value_or(0);
         executor->discard({lanes[c * cacheLaneCount + lane].offset + uint64_t(first) * bytes,
                            uint64_t(count) * bytes});
       }

@@ -411,11 +411,12 @@ void judge(const Json &model, BudgetCheck &budget) {
         if (worst && (figure.least ? value >= *worst : value <= *worst))
           continue;
         worst = value;
-        what = step["variant"].get<std::string>() + ", " + launch["nodes"].get<std::string>();
+        what = ", " + step["variant"].get<std::string>();
+        what.append(", ").append(launch["nodes"].get<std::string>());
       }
     std::string input = model["input"].get<std::string>();
     if (worst)
-      budget.check(input + ", " + what, figure.budget, *worst);
+      budget.check(input + what, figure.budget, *worst);
     else
       std::fprintf(stderr, "budget: %s: no launch to judge %s by\n", input.c_str(), figure.budget);
   }

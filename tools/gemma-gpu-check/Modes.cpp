@@ -27,7 +27,7 @@ constexpr const char *sizeSuffix = ".rms";
 
 /// A line, at once: what comes later may not come.
 void print(const Json &line) {
-  std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
 }
 
 struct Loaded {
@@ -212,7 +212,7 @@ Status checkCases(const CheckOptions &options) {
   return {};
 }
 
-static void printText(const std::string &line) { std::cout << line << std::endl; }
+static void printText(const std::string &line) { std::cout << line << '\n' << std::flush; }
 
 Status timeProducts(const CheckOptions &options) {
   Expected<Artifact> artifact = readArtifact(options.artifact);

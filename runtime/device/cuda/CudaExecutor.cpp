@@ -2,6 +2,9 @@
 
 #include "runtime/device/cuda/Graph.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace gemma::cuda {
 
 /// Of the copies that tests ask for.
@@ -46,8 +49,7 @@ Expected<ContextMemory> CudaExecutor::allocate(uint64_t bytes, uint64_t visible)
   mirror = std::move(*rest);
   if (Status status = fill({0, bytes}, 0); !status)
     return status;
-  return ContextMemory{reinterpret_cast<std::byte *>(memory.pointer()), pinned.data(),
-                       mirror.data()};
+  return ContextMemory{std::bit_cast<std::byte *>(memory.pointer()), pinned.data(), mirror.data()};
 }
 
 void CudaExecutor::begin(size_t stepVariant, uint64_t bytes) {
@@ -84,9 +86,9 @@ Status CudaExecutor::launch(const Pending &pending) {
   // The driver copies the parameters: addresses of the arguments, then of the sizes.
   std::vector<void *> parameters;
   for (void *const &argument : pending.arguments)
-    parameters.push_back(const_cast<void **>(&argument));
+    parameters.push_back(static_cast<void *>(const_cast<void **>(&argument)));
   const GemmaSizes *sizes = pending.sizes;
-  parameters.push_back(&sizes);
+  parameters.push_back(static_cast<void *>(&sizes));
   Status status =
       device->call(device->api().launchKernel, kernel.function, pending.blocks, 1u, 1u,
                    unsigned(kernel.need.threads), 1u, 1u, unsigned(kernel.need.sharedBytes),

@@ -77,6 +77,7 @@ void Findings::add(FindingKind kind, uint32_t site, uint32_t otherSite, const st
 std::vector<Finding> Findings::take() {
   std::lock_guard lock(mutex);
   std::vector<Finding> result;
+  result.reserve(found.size());
   for (auto &[key, finding] : found)
     result.push_back(std::move(finding));
   found.clear();

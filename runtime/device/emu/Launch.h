@@ -100,7 +100,7 @@ public:
     static_assert(std::is_trivially_copyable_v<T>);
     size_t offset = (data.size() + alignof(T) - 1) / alignof(T) * alignof(T);
     data.resize(offset + sizeof(T));
-    std::memcpy(data.data() + offset, &value, sizeof(T));
+    std::memcpy(data.data() + offset, static_cast<const void *>(&value), sizeof(T));
     return *this;
   }
   std::span<const std::byte> bytes() const { return data; }

@@ -7,7 +7,8 @@ namespace {
 
 class VectorAdd : public ::testing::Test {
 protected:
-  Expected<LaunchReport> run(uint32_t elements, uint32_t blocks, LaunchOptions options = {}) {
+  Expected<LaunchReport> run(uint32_t elements, uint32_t blocks,
+                             const LaunchOptions &options = {}) {
     const Module &module = moduleOf(readPtx("vector-add.ptx"));
     ParamBuilder params;
     params.add(a.data).add(b.data).add(y.data).add(elements);

@@ -53,7 +53,7 @@ TEST(GpuSweep, KernelsAreRightWithTheRoundingOfDevices) {
   LoweredModel model(smallModel(), {.context = 1024, .batch = 33, .chunk = 257}, false);
   emu::LaunchOptions options;
   options.mmaRounding = emu::MmaRounding::Truncated;
-  for (Runs runs : {raggedRuns(36, 3, 1), raggedRuns(8, 8, 2), raggedRuns(33, 33, 3)}) {
+  for (const Runs &runs : {raggedRuns(36, 3, 1), raggedRuns(8, 8, 2), raggedRuns(33, 33, 3)}) {
     LoweredStep step(model, runs, 5);
     step.run(options, /*check=*/true);
   }

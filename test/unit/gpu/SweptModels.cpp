@@ -102,9 +102,9 @@ std::vector<SweptModel> largeTiles() {
   ModelConfig head = smallModel();
   head.layerKinds = {LayerKind::Sliding};
   ModelConfig prefill = head;
-  head.vocab = 132 * 128;
+  head.vocab = int64_t{132} * 128;
   prefill.hidden = 72;
-  prefill.intermediate = 34 * 64;
+  prefill.intermediate = int64_t{34} * 64;
   return {{head,
            {.context = 512, .batch = 9, .chunk = 16},
            true,
