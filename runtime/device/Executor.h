@@ -18,8 +18,8 @@ namespace gemma {
 struct KernelCall {
   size_t kernel = 0;   ///< index into Program::kernels
   uint64_t blocks = 0; ///< 0: nothing to do
-  /// Blocks of the largest step that is to be launched as this one is; those from `blocks` on
-  /// return at once.
+  /// Blocks of the largest step that is to be launched as this one is, or no more than `blocks` if
+  /// there is none; those from `blocks` on return at once.
   uint64_t mostBlocks = 0;
   std::span<void *const> arguments;   ///< addresses on the device, in the kernel's order
   const GemmaSizes *sizes = nullptr;  ///< on the device too
@@ -78,6 +78,8 @@ public:
     return {};
   }
 
+  /// Whether discard() says anything to it: asking costs less than finding out what to discard.
+  virtual bool watchesReads() const { return false; }
   /// Says that what is in a part of the context's memory is of no more use: the next launch writes
   /// it anew before anything reads it.
   virtual void discard(ByteRange /*range*/) {}

@@ -181,6 +181,8 @@ Expected<std::unique_ptr<Sequence>> Context::newSequence() {
 }
 
 void Context::discardPages(bool ring, int64_t first, int64_t count) {
+  if (!executor->watchesReads())
+    return;
   const std::vector<CachePlan> &caches = shared->program().caches;
   for (size_t c = 0; c < caches.size(); ++c)
     for (size_t lane = 0; lane < cacheLaneCount; ++lane)

@@ -254,12 +254,15 @@ Status Context::runLaunches(const StepResult &step, int64_t sequences,
     stepObserver(step);
   uint64_t tableRows = 4 * uint64_t(sequences * shared->program().pagesPerSequence());
   executor->begin(step.variant, inputs[size_t(StepInput::PageTable)].offset + tableRows);
-  discardOld(step, sequences);
+  bool watched = executor->watchesReads();
+  if (watched)
+    discardOld(step, sequences);
   const std::vector<uint64_t> &largest = largestGrids[step.variant];
   Status status;
   for (size_t i = 0; i < launches.size() && status; ++i) {
-    discardResults(launches[i]);
-    uint64_t most = largest.empty() ? grids[i] : std::max(grids[i], largest[i]);
+    if (watched)
+      discardResults(launches[i]);
+    uint64_t most = largest.empty() ? 0 : largest[i];
     status =
         executor->run({size_t(launches[i].kernel), grids[i], most, arguments[step.variant][i],
                        sizes, launches[i].nodes, memory.device + scratch.offset, scratchStride});

@@ -35,6 +35,7 @@ public:
   Expected<ContextMemory> allocate(uint64_t bytes, uint64_t visible) override;
   Status declareMemory(const void *memory, size_t bytes, const std::string &name,
                        MemoryContent content) override;
+  bool watchesReads() const override { return options.checkRaces; }
   void discard(ByteRange range) override;
   void begin(size_t variant, uint64_t inputBytes) override;
   /// Fails with what the detectors found: kernel, PTX line, spec node.

@@ -13,12 +13,10 @@ WrittenBytes::WrittenBytes(uint64_t begin, uint64_t end)
 
 template <typename Body>
 void WrittenBytes::forEach(uint64_t address, uint64_t bytes, Body &&body) const {
-  for (uint64_t last = std::min(address + bytes, end); address < last;) {
-    uint64_t chunk = address / 16, next = std::min(last, (chunk + 1) * 16);
-    body(chunks[chunk - first], uint16_t(((1u << (next - address)) - 1) << (address % 16)),
-         address);
-    address = next;
-  }
+  uint64_t last = std::min(address + bytes, end);
+  if (address < last)
+    forEachChunk(address, last - address,
+                 [&](uint64_t chunk, uint16_t mask) { body(chunks[chunk - first], mask, chunk); });
 }
 
 void WrittenBytes::mark(uint64_t address, uint64_t bytes) {
@@ -37,10 +35,10 @@ void WrittenBytes::forget(uint64_t address, uint64_t bytes) {
 
 uint64_t WrittenBytes::firstUnwritten(uint64_t address, uint64_t bytes) const {
   uint64_t found = address + bytes;
-  forEach(address, bytes, [&](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t at) {
+  forEach(address, bytes, [&](std::atomic<uint16_t> &chunk, uint16_t mask, uint64_t chunkNumber) {
     unsigned missing = mask & ~unsigned(chunk.load(std::memory_order_relaxed));
     if (missing && found == address + bytes)
-      found = at / 16 * 16 + unsigned(std::countr_zero(missing));
+      found = chunkNumber * 16 + unsigned(std::countr_zero(missing));
   });
   return found;
 }
@@ -98,20 +96,26 @@ bool GlobalMemory::track(const void *memory) {
   return true;
 }
 
-void GlobalMemory::wrote(const void *memory, size_t bytes) {
+template <typename Body>
+void GlobalMemory::forEachTracked(const void *memory, size_t bytes, Body &&body) const {
   uint64_t begin = reinterpret_cast<uint64_t>(memory), end = begin + bytes;
-  for (const Region &region : sorted)
-    if (region.written && region.begin < end && begin < region.end)
-      region.written->mark(std::max(begin, region.begin),
-                           std::min(end, region.end) - std::max(begin, region.begin));
+  for (const Region &region : sorted) {
+    uint64_t first = std::max(begin, region.begin), last = std::min(end, region.end);
+    if (region.written && first < last)
+      body(*region.written, first, last - first);
+  }
+}
+
+void GlobalMemory::wrote(const void *memory, size_t bytes) {
+  forEachTracked(memory, bytes, [](WrittenBytes &written, uint64_t address, uint64_t count) {
+    written.mark(address, count);
+  });
 }
 
 void GlobalMemory::forget(const void *memory, size_t bytes) {
-  uint64_t begin = reinterpret_cast<uint64_t>(memory), end = begin + bytes;
-  for (const Region &region : sorted)
-    if (region.written && region.begin < end && begin < region.end)
-      region.written->forget(std::max(begin, region.begin),
-                             std::min(end, region.end) - std::max(begin, region.begin));
+  forEachTracked(memory, bytes, [](WrittenBytes &written, uint64_t address, uint64_t count) {
+    written.forget(address, count);
+  });
 }
 
 const GlobalMemory::Region *GlobalMemory::find(uint64_t address) const {

@@ -3,6 +3,7 @@
 
 #include "runtime/support/Status.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,16 @@
 #include <vector>
 
 namespace gemma::emu {
+
+/// Calls `body(chunk, mask)` for every 16-byte chunk of the bytes: its number, address / 16, and a
+/// bit for each of its bytes that is one of them.
+template <typename Body> void forEachChunk(uint64_t address, uint64_t bytes, Body &&body) {
+  for (uint64_t end = address + bytes; address < end;) {
+    uint64_t chunk = address / 16, next = std::min(end, (chunk + 1) * 16);
+    body(chunk, uint16_t(((1u << (next - address)) - 1) << (address % 16)));
+    address = next;
+  }
+}
 
 /// Which bytes of some memory were written, for threads that write and ask at the same time. Bytes
 /// behind its end are passed over.
@@ -26,7 +37,7 @@ public:
   bool anyWritten(uint64_t address, uint64_t bytes) const;
 
 private:
-  /// Calls `body(chunk, mask, address)` for every 16-byte chunk of the bytes.
+  /// forEachChunk() over those of the bytes that are before the end, with the chunk's bits first.
   template <typename Body> void forEach(uint64_t address, uint64_t bytes, Body &&body) const;
 
   uint64_t first, end; ///< number of the chunk that chunks[0] is about; one past the last byte
@@ -72,6 +83,9 @@ private:
   struct Free {
     void operator()(void *memory) const;
   };
+  /// Calls `body(written, address, bytes)` with what tracked regions have of the bytes.
+  template <typename Body> void forEachTracked(const void *memory, size_t bytes, Body &&body) const;
+
   std::vector<Region> sorted; ///< by begin
   std::vector<std::unique_ptr<void, Free>> owned;
 };

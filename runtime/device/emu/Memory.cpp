@@ -42,16 +42,6 @@ void Block::touch(Thread &thread, uint64_t address, uint32_t bytes, bool write, 
                           bytes);
 }
 
-/// Calls `body(chunk, mask)` for every 16-byte chunk of the bytes.
-template <typename Body> static void forEachChunk(uint64_t address, uint32_t bytes, Body &&body) {
-  for (uint64_t end = address + bytes; address < end;) {
-    uint64_t chunk = address / 16, next = std::min(end, (chunk + 1) * 16);
-    uint32_t mask = ((1u << (next - address)) - 1) << (address % 16);
-    body(chunk, uint16_t(mask));
-    address = next;
-  }
-}
-
 bool Block::sharedAccess(Thread &thread, uint64_t address, uint32_t bytes, bool write, bool strong,
                          uint32_t site) {
   if (launch.options.checkBounds) {

@@ -164,36 +164,46 @@ TEST_F(EmulatedKjvMini, GreedyText) {
   EXPECT_GE(decided, all ? 408 : 10);
 }
 
+/// A model that is compiled once.
+class EmulatedBuffers : public testing::Test {
+protected:
+  static const Checkpoint &checkpoint() {
+    static SyntheticModel small("sf");
+    static const Checkpoint opened = small.open();
+    return opened;
+  }
+  static const Expected<Artifact> &artifact() {
+    static const Expected<Artifact> made = [] {
+      compiler::CompileOptions options = emulated();
+      options.maxContext = 32;
+      options.maxChunk = 8;
+      return compiler::compileCheckpoint(checkpoint(), options);
+    }();
+    return made;
+  }
+};
+
 // The first launch is missing: those behind it find what another step left in its buffer, which is
 // nothing that they may read.
-TEST(EmulatedBuffers, WhatAnEarlierStepLeftIsNotRead) {
-  SyntheticModel small("sf");
-  Checkpoint checkpoint = small.open();
-  compiler::CompileOptions options = emulated();
-  options.maxContext = 32;
-  options.maxChunk = 8;
-  auto whole = compiler::compileCheckpoint(checkpoint, options);
-  ASSERT_TRUE(whole) << whole.error().message;
+TEST_F(EmulatedBuffers, WhatAnEarlierStepLeftIsNotRead) {
+  ASSERT_TRUE(artifact()) << artifact().error().message;
   for (bool isMissing : {false, true}) {
-    Artifact artifact = *whole;
+    Artifact changed = *artifact();
     size_t missing = 0;
-    for (Variant &variant : artifact.program.variants)
+    for (Variant &variant : changed.program.variants)
       if (variant.name == "decode_1" && isMissing)
         missing += std::erase_if(variant.launches, [](const Launch &launch) {
           return std::ranges::find(launch.nodes, "embed") != launch.nodes.end();
         });
     EXPECT_EQ(missing, isMissing ? 1u : 0u);
-    auto model = Model::load(std::move(artifact), checkpoint, {});
-    ASSERT_TRUE(model) << model.error().message;
-    auto context = Context::create(*model, {});
-    ASSERT_TRUE(context) << context.error().message;
-    auto sequence = (*context)->newSequence();
-    ASSERT_TRUE(sequence);
+    CompiledModel compiled = CompiledModel::load(std::move(changed), checkpoint());
+    ASSERT_TRUE(compiled.context);
+    auto sequence = compiled.sequence();
     const Ids prompt = {2, 3, 4};
-    Status prefill = (*context)->extend(**sequence, prompt, LogitsWanted::Last, {});
+    Status prefill = compiled.context->extend(*sequence, prompt, LogitsWanted::Last, {});
     ASSERT_TRUE(prefill) << prefill.error().message;
-    StepRow row{sequence->get(), std::span(prompt).first(1), LogitsWanted::Last};
-    auto step = (*context)->step({&row, 1});
+    StepRow row{sequence.get(), std::span(prompt).first(1), LogitsWanted::Last};
+    auto step = compiled.context->step({&row, 1});
     EXPECT_EQ(step.ok(), !isMissing);
     if (!step)
       EXPECT_NE(step.error().message.find("read of global memory that was never written"),
@@ -204,26 +214,17 @@ TEST(EmulatedBuffers, WhatAnEarlierStepLeftIsNotRead) {
 
 // What a sequence leaves in its page and its ring is not there for the next one, nor what a larger
 // step leaves in the inputs.
-TEST(EmulatedBuffers, WhatAnotherSequenceLeftIsNotRead) {
-  SyntheticModel small("sf");
-  Checkpoint checkpoint = small.open();
-  compiler::CompileOptions options = emulated();
-  options.maxContext = 32;
-  options.maxChunk = 8;
-  auto artifact = compiler::compileCheckpoint(checkpoint, options);
-  ASSERT_TRUE(artifact) << artifact.error().message;
-  auto model = Model::load(std::move(*artifact), checkpoint, {});
-  ASSERT_TRUE(model) << model.error().message;
-  auto context = Context::create(*model, {});
-  ASSERT_TRUE(context) << context.error().message;
-  const emu::GlobalMemory &memory = (*context)->device().emulated()->globalMemory();
-  const std::vector<CachePlan> &caches = (*model)->program().caches;
+TEST_F(EmulatedBuffers, WhatAnotherSequenceLeftIsNotRead) {
+  CompiledModel compiled = CompiledModel::load(artifact(), checkpoint());
+  ASSERT_TRUE(compiled.context);
+  const emu::GlobalMemory &memory = compiled.context->device().emulated()->globalMemory();
+  const std::vector<CachePlan> &caches = compiled.model->program().caches;
   // How many positions of the first page of each cache, and entries of the tokens, are there.
   auto counts = [&] {
     std::vector<uint64_t> found;
     for (size_t c = 0; c < caches.size(); ++c) {
       // Values of one head: a position after the other.
-      auto begin = reinterpret_cast<uint64_t>((*context)->cacheLane(c, "v").data());
+      auto begin = reinterpret_cast<uint64_t>(compiled.context->cacheLane(c, "v").data());
       uint64_t bytes = uint64_t(caches[c].dim * 2);
       found.push_back((memory.find(begin)->written->firstUnwritten(begin, 16 * bytes) - begin) /
                       bytes);
@@ -234,10 +235,9 @@ TEST(EmulatedBuffers, WhatAnotherSequenceLeftIsNotRead) {
     return found;
   };
   for (uint64_t length : {7, 2}) {
-    auto sequence = (*context)->newSequence();
-    ASSERT_TRUE(sequence);
+    auto sequence = compiled.sequence();
     Ids tokens(length, 5);
-    Status status = (*context)->extend(**sequence, tokens, LogitsWanted::Last, {});
+    Status status = compiled.context->extend(*sequence, tokens, LogitsWanted::Last, {});
     ASSERT_TRUE(status) << status.error().message;
     EXPECT_EQ(counts(), std::vector<uint64_t>(caches.size() + 1, length));
   }
