@@ -96,6 +96,7 @@ void Block::run(uint64_t linear) {
     thread.groups.clear();
     thread.bytesInFlight = 0;
     thread.atomics = 0;
+    thread.strongLoad = 0;
     thread.waits = 0;
     thread.clock.reset(blockNumber, i, threadCount);
     stacks.assign(i, thread.fiber);
@@ -295,6 +296,7 @@ void Block::checkAligned(Thread &thread, uint32_t site) {
 
 uint32_t Block::barrier(Thread &thread, uint32_t kind, uint32_t id, uint32_t count,
                         uint32_t predicate, uint32_t site) {
+  finishStrongLoad(thread);
   if (id >= 16)
     fail(thread, FindingKind::Trap, site, Findings::noSite,
          where(thread) + ": barrier " + std::to_string(id) + " of 16");
@@ -380,6 +382,7 @@ void Block::completeBarrier(Thread &last, Barrier &barrier, uint32_t site) {
 
 void Block::rendezvous(Thread &thread, uint32_t key, uint32_t mask, uint32_t site,
                        void (*complete)(Block &, Warp &, uint32_t, uint32_t)) {
+  finishStrongLoad(thread);
   Warp &warp = *thread.owner;
   uint32_t self = 1u << thread.lane;
   if (!(mask & self))

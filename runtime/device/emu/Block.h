@@ -74,6 +74,10 @@ struct Thread : EmuThread {
   uint64_t in[3] = {};
   uint32_t out = 0;
   // Asynchronous copies.
+  /// Of the last strong load: it is carried out after the device was told of it, so what other
+  /// threads released in between is acquired when it is told of the next thing. 0: none.
+  uint64_t strongLoad = 0;
+  uint32_t strongKind = 0;
   uint32_t atomics = 0; ///< carried out, see Block::letOthersRun
   std::vector<AsyncCopy> open;
   std::deque<std::vector<AsyncCopy>> groups;
@@ -161,6 +165,8 @@ private:
                     uint32_t site, bool isCopy = false);
   void checkWritten(Thread &thread, const GlobalMemory::Region &region, uint64_t address,
                     uint32_t bytes, uint32_t site, bool isCopy);
+  /// Acquires what the last strong load has seen.
+  void finishStrongLoad(Thread &thread);
   void orderedAccess(Thread &thread, uint64_t address, uint32_t kind);
   SyncPoint &syncAt(uint64_t address);
   std::string nearest(uint64_t address) const;

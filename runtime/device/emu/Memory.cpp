@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace gemma::emu {
 
@@ -20,8 +21,14 @@ void Block::checkAlignment(Thread &thread, uint64_t address, uint32_t bytes, uin
 }
 
 void Block::access(Thread &thread, uint64_t address, uint32_t bytes, uint32_t kind, uint32_t site) {
-  if (kind & EmuAccessStrong)
+  finishStrongLoad(thread);
+  if (kind & EmuAccessStrong) {
     orderedAccess(thread, address, kind);
+    if (!(kind & EmuAccessWrite)) {
+      thread.strongLoad = address;
+      thread.strongKind = kind;
+    }
+  }
   if ((kind & EmuAccessShared) && !inSharedWindow(address))
     sharedAccess(thread, address, bytes, kind & EmuAccessWrite, false, site);
   touch(thread, address, bytes, kind & EmuAccessWrite, kind & EmuAccessStrong, site);
@@ -172,6 +179,7 @@ std::string Block::nearest(uint64_t address) const {
 // Asynchronous copies.
 
 void Block::copyAsync(Thread &thread, AsyncCopy copy) {
+  finishStrongLoad(thread);
   copy.sourceBytes = std::min(copy.sourceBytes, copy.bytes);
   copy.landed = false;
   bool counts = launch.options.counters;
@@ -306,9 +314,15 @@ void Block::orderedAccess(Thread &thread, uint64_t address, uint32_t kind) {
     clock.acquired.add(sync);
 }
 
+void Block::finishStrongLoad(Thread &thread) {
+  if (uint64_t address = std::exchange(thread.strongLoad, 0))
+    orderedAccess(thread, address, thread.strongKind);
+}
+
 void Block::fence(Thread &thread, uint32_t scope, uint32_t) {
   if (!launch.options.checkRaces)
     return;
+  finishStrongLoad(thread);
   bool device = scope != EmuScopeBlock;
   ThreadClock &clock = thread.clock;
   clock.acquire(clock.acquired, device);
@@ -368,6 +382,7 @@ static uint64_t update(uint32_t kind, uint64_t address, uint64_t a, uint64_t b) 
 uint64_t Block::atomic(Thread &thread, uint32_t op, uint64_t address, uint64_t a, uint64_t b,
                        uint32_t site) {
   uint32_t type = op & EmuAtomicTypeMask, kind = op & EmuAtomicKindMask;
+  finishStrongLoad(thread);
   // Threads that try again and again must not keep the one away that they wait for.
   if (++thread.atomics % 4 == 0)
     letOthersRun(thread, site);
