@@ -56,7 +56,7 @@ struct KernelTask {
 };
 
 /// Compiles a kernel in a module of its own.
-Status compileKernel(KernelTask &task, const HostIsa &isa, const std::string &dumpDir) {
+Status compileKernel(KernelTask &task, const HostIsa &isa, const CodegenOptions &options) {
   MLIRContext *context = task.kernel->getContext();
   std::string name = task.kernel.getSymName().str();
   auto failure = [&] {
@@ -72,14 +72,14 @@ Status compileKernel(KernelTask &task, const HostIsa &isa, const std::string &du
   buildHostToLLVMPipeline(passes);
   if (failed(passes.run(*module)))
     return failure();
-  auto emitted = emitObject(*module, isa, /*withText=*/!dumpDir.empty());
+  auto emitted = emitObject(*module, isa, options);
   if (!emitted)
     return emitted.status();
-  if (!dumpDir.empty()) {
+  if (!options.dumpDir.empty()) {
     std::string stem = name + "." + isa.name;
     for (auto [suffix, text] :
          {std::pair(".ll", &emitted->ir), {".s", &emitted->assembly}, {".o", &emitted->object}})
-      if (Status status = writeText(dumpDir, stem + suffix, *text); !status)
+      if (Status status = writeText(options.dumpDir, stem + suffix, *text); !status)
         return status;
   }
   task.compiled = {std::move(name), lowered->scratchBytes};
@@ -101,7 +101,7 @@ Status compileAll(MLIRContext *context, std::vector<KernelTask> &tasks,
       for (; started <= task.isa; ++started)
         options.started(isas[started]);
     }
-    task.status = compileKernel(task, isas[task.isa], options.dumpDir);
+    task.status = compileKernel(task, isas[task.isa], options);
     return success(task.status.ok());
   };
   // Diagnostics of parallel tasks come in the order of the tasks.

@@ -9,12 +9,19 @@
 
 #include <functional>
 
+namespace llvm {
+class Module;
+}
+
 namespace gemma::codegen {
 
 struct CodegenOptions {
   std::string dumpDir{}; ///< if not empty: KERNEL.TARGET.{ll,s,o} of each kernel are written there
   /// Called when work on an instruction set begins, in their order; from one thread at a time.
   std::function<void(const HostIsa &)> started{};
+  /// Called with every kernel's LLVM IR before it is optimised, by several threads at a time: tests
+  /// replace instructions that the processor lacks.
+  std::function<void(llvm::Module &)> translated{};
 };
 
 struct HostKernel {

@@ -1,5 +1,7 @@
 #include "HostKernelHarness.h"
 
+#include "WideInstructions.h"
+
 #include "dialect/kernel/Kernel.h"
 #include "runtime/support/BFloat16.h"
 
@@ -124,7 +126,13 @@ HostModule::HostModule(const std::string &text, const HostIsa &isa) : isaName(is
     ADD_FAILURE() << "cannot parse\n" << text;
     return;
   }
-  auto objects = compileHostKernels(*module, {isa});
+  HostIsa runnable = isa;
+  CodegenOptions options;
+  if (!cpuRuns(isa)) {
+    runnable = withFeaturesOfCpu(isa);
+    options.translated = replaceWideInstructions;
+  }
+  auto objects = compileHostKernels(*module, {runnable}, options);
   if (!objects) {
     ADD_FAILURE() << objects.error().message;
     return;
@@ -132,8 +140,6 @@ HostModule::HostModule(const std::string &text, const HostIsa &isa) : isaName(is
   const HostObject &object = objects->front();
   for (const HostKernel &kernel : object.kernels)
     scratchBytes[kernel.name] = kernel.scratchBytes;
-  if (!cpuRuns(isa))
-    return;
   int file = memfd_create("host-kernels", MFD_CLOEXEC);
   EXPECT_EQ(write(file, object.bytes.data(), object.bytes.size()),
             static_cast<ssize_t>(object.bytes.size()));
@@ -163,18 +169,6 @@ void HostModule::run(const std::string &kernel, GemmaSizes sizes, std::vector<Bu
     function(&args, begin, std::min(begin + range, grid), scratch);
   }
   std::free(scratch);
-}
-
-bool cpuRuns(const HostIsa &isa) {
-  if (isa.name == "avx512vnni" && !__builtin_cpu_supports("avx512vnni"))
-    return false;
-  if (isa.vectorBits == 512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512cd");
-  if (isa.name == "avx2")
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return true;
 }
 
 double relativeError(const Buffer &got, const std::vector<double> &want) {

@@ -36,7 +36,8 @@ private:
   std::vector<char> bytes;
 };
 
-/// A compiled module, loaded.
+/// A compiled module, loaded. Of a variant that the processor does not run, what is compiled is the
+/// same IR, with other instructions (WideInstructions.h).
 class HostModule {
 public:
   /// Fails the test when the kernels do not compile.
@@ -56,11 +57,7 @@ private:
   std::map<std::string, int64_t> scratchBytes;
 };
 
-/// The variants that this processor runs. The others are compiled (which checks their object) by
-/// forEachIsa, not run.
-bool cpuRuns(const HostIsa &isa);
-
-/// Compiles `text` for every variant and calls `body` with those that run here.
+/// Compiles `text` for every variant and calls `body` with each.
 template <typename Body> void forEachIsa(const std::string &text, Body body) {
   for (const HostIsa &isa : hostIsas()) {
     if (isa.onlyForIntegers() && text.find("kernel.quantize") == std::string::npos)
