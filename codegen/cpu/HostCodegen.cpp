@@ -72,7 +72,8 @@ Status compileKernel(KernelTask &task, const HostIsa &isa, const CodegenOptions 
   buildHostToLLVMPipeline(passes);
   if (failed(passes.run(*module)))
     return failure();
-  auto emitted = emitObject(*module, isa, options);
+  auto emitted =
+      emitObject(*module, isa, /*withText=*/!options.dumpDir.empty(), options.translated);
   if (!emitted)
     return emitted.status();
   if (!options.dumpDir.empty()) {

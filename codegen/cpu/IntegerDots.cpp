@@ -54,22 +54,25 @@ Value IntegerDots::activations(const View &view, Value row, Value column, int64_
 }
 
 Value IntegerDots::begin(Value start) {
-  if (chosen == Form::Bytes)
-    return b.integer(b.vec(b.getIntegerType(16), 2 * width), 0);
-  return b.broadcast(start, width);
+  return chosen == Form::Bytes ? b.integer(sumType(), 0) : b.broadcast(start, width);
+}
+
+VectorType IntegerDots::sumType() {
+  return chosen == Form::Bytes ? b.vec(b.getIntegerType(16), 2 * width)
+                               : b.vec(b.getI32Type(), width);
 }
 
 Value IntegerDots::add(Value sum, Value weights, Value activations) {
+  if (wantsPairs())
+    return arith::AddIOp::create(b, sum, multiplyPairs(weights, activations));
+  return addBytes(sum, weights, activations);
+}
+
+Value IntegerDots::addBytes(Value sum, Value unsignedBytes, Value signedBytes) {
   if (chosen == Form::Quads)
-    return call("llvm.x86.avx512.vpdpbusd.512", sum.getType(), {sum, weights, activations});
-  Value products;
-  if (chosen == Form::Pairs) {
-    products = multiplyPairs(weights, activations);
-  } else {
-    StringRef name = width == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
-    products = call(name, b.vec(b.getIntegerType(16), 2 * width), {weights, activations});
-  }
-  return arith::AddIOp::create(b, sum, products);
+    return call("llvm.x86.avx512.vpdpbusd.512", sumType(), {sum, unsignedBytes, signedBytes});
+  StringRef name = width == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
+  return arith::AddIOp::create(b, sum, call(name, sumType(), {unsignedBytes, signedBytes}));
 }
 
 Value IntegerDots::finish(Value sum, Value start) {
@@ -83,31 +86,33 @@ Value IntegerDots::total(Value sum) {
 }
 
 Value IntegerDots::prepared(Value bytes, int64_t half, int64_t part) {
-  Value words = weights(bytes, half, part);
-  if (!wantsPairs())
-    return words;
-  return arith::SubIOp::create(b, words, b.integer(words.getType(), int64_t(1) << (bits - 1)));
+  Value unsignedWeights = weights(bytes, half, part);
+  return arith::SubIOp::create(b, unsignedWeights,
+                               b.integer(unsignedWeights.getType(), int64_t(1) << (bits - 1)));
 }
 
-Value IntegerDots::preparedStart(Value start) {
-  if (chosen == Form::Quads)
-    return start;
-  if (chosen == Form::Pairs)
-    return nullptr;
-  Type i32 = b.getI32Type();
-  Value half = arith::ShRSIOp::create(b, start, b.integer(i32, 1));
-  Value low = arith::AndIOp::create(b, half, b.integer(i32, 0xffff));
-  return arith::OrIOp::create(b, arith::ShLIOp::create(b, half, b.integer(i32, 16)), low);
+Value IntegerDots::preparedActivations(Value codes) {
+  if (wantsPairs())
+    return codes;
+  return arith::XOrIOp::create(b, codes, b.integer(codes.getType(), -128));
 }
 
-Value IntegerDots::beginPrepared(Value preparedStart) {
-  auto sums = b.vec(b.getI32Type(), width);
-  if (chosen == Form::Pairs)
-    return b.integer(sums, 0);
-  Value both = b.broadcast(preparedStart, width);
-  if (chosen == Form::Quads)
-    return both;
-  return vector::BitCastOp::create(b, b.vec(b.getIntegerType(16), 2 * width), both);
+Value IntegerDots::correction(ArrayRef<Value> steps) {
+  Value zero = b.integer(sumType(), 0), sum = zero;
+  for (Value weights : steps)
+    sum = addBytes(sum, b.integer(weights.getType(), -128), weights);
+  Value negative = arith::SubIOp::create(b, zero, sum);
+  return vector::BitCastOp::create(b, b.vec(b.getI32Type(), width), negative);
+}
+
+Value IntegerDots::beginPrepared(Value begin) {
+  if (!begin)
+    return b.integer(sumType(), 0);
+  return vector::BitCastOp::create(b, sumType(), begin);
+}
+
+Value IntegerDots::addPrepared(Value sum, Value weights, Value activations) {
+  return wantsPairs() ? add(sum, weights, activations) : addBytes(sum, activations, weights);
 }
 
 } // namespace gemma::codegen

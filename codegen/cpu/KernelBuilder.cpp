@@ -147,6 +147,13 @@ void KernelBuilder::loop(Value lo, Value hi, int64_t step, function_ref<void(Val
   });
 }
 
+Value KernelBuilder::isFirstOfWorker(Value block) {
+  if (!block)
+    return unprepared;
+  Value firstOfRange = arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, block, begin);
+  return arith::AndIOp::create(*this, unprepared, firstOfRange);
+}
+
 void KernelBuilder::when(Value condition, function_ref<void()> body) {
   auto ifOp = scf::IfOp::create(*this, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(*this);

@@ -35,6 +35,7 @@ public:
   llvm::DenseMap<Value, View> views;
   llvm::SmallVector<Value> sizes; ///< T, B, Q, S, R as index
   Value begin, end;               ///< the range of blocks, index
+  Value unprepared;               ///< i1: no range of this launch has used the scratch before
   Value scratchBase;              ///< !llvm.ptr
   int64_t scratchBytes = 0;
 
@@ -70,6 +71,9 @@ public:
                                 Body body);
   void loop(Value lo, Value hi, int64_t step, llvm::function_ref<void(Value)> body);
   void when(Value condition, llvm::function_ref<void()> body);
+  /// Whether this is the first block of the launch that the worker runs; `block` is null outside
+  /// the grid. What such a block leaves in scratch need not be done again.
+  Value isFirstOfWorker(Value block);
 
   //===--- vectors ---===//
   /// Lanes of a register for elements of this type (of its stored size or more).

@@ -17,13 +17,17 @@ Value loadAt(KernelBuilder &b, Value base, int64_t byteOffset, Type type) {
   return LLVM::LoadOp::create(b, type, address);
 }
 
-/// Loads the step's sizes and the argument pointers: struct GemmaArgs of runtime/abi/KernelAbi.h.
+/// Loads the step's sizes, the argument pointers and the state of the scratch: struct GemmaArgs of
+/// runtime/abi/KernelAbi.h.
 void emitArguments(KernelBuilder &b, kernel::FuncOp kernel, Value args) {
   Type pointer = args.getType();
   Value sizes = loadAt(b, args, 0, pointer);
   for (int i = 0; i < 5; ++i)
     b.sizes.push_back(
         arith::IndexCastOp::create(b, b.getIndexType(), loadAt(b, sizes, 8 * i, b.getI64Type())));
+  b.unprepared =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, loadAt(b, args, 16, b.getI64Type()),
+                            b.integer(b.getI64Type(), 0));
   Value table = loadAt(b, args, 8, pointer);
   for (BlockArgument argument : kernel.getBody().getArguments()) {
     auto type = dyn_cast<MemRefType>(argument.getType());
@@ -47,6 +51,15 @@ void emitArguments(KernelBuilder &b, kernel::FuncOp kernel, Value args) {
 }
 
 void emitOps(KernelBuilder &b, Block &block) {
+  bool inGrid = isa<kernel::GridOp>(block.getParentOp());
+  auto emit = [&](auto op, auto lower) {
+    // The range of block 0 stores what `once` says, whatever it finds in the scratch.
+    auto rows = dyn_cast<kernel::RowsOp>(op.getOperation());
+    if (inGrid || (rows && rows.getOnce()))
+      lower(b, op);
+    else
+      b.when(b.isFirstOfWorker(Value()), [&] { lower(b, op); });
+  };
   for (Operation &op : block) {
     b.setLoc(op.getLoc());
     llvm::TypeSwitch<Operation *>(&op)
@@ -59,8 +72,8 @@ void emitOps(KernelBuilder &b, Block &block) {
             emitOps(b, grid.getBody().front());
           });
         })
-        .Case([&](kernel::RowsOp rows) { lowerRows(b, rows); })
-        .Case([&](kernel::QuantizeOp quantize) { lowerQuantize(b, quantize); })
+        .Case([&](kernel::RowsOp rows) { emit(rows, lowerRows); })
+        .Case([&](kernel::QuantizeOp quantize) { emit(quantize, lowerQuantize); })
         .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
         .Case([&](kernel::AttentionOp attention) { lowerAttention(b, attention); })
         .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })

@@ -2,9 +2,10 @@
 // 32 k: integer sums of the group, exact, which one product and one sum in f32 an output add up in
 // ascending order. So an output does not depend on the tile.
 //
-// Where the products want activations in another form (IntegerDots), a tile of rows is expanded
-// into scratch once for all panels of the block. Many rows go in blocks (PanelBlocks.h): integer
-// sums of a group are in registers then, those in f32 in memory, where each is used once a group.
+// Where the products want activations in another form (IntegerDots), few rows are expanded into
+// scratch once for all panels that a worker computes. Many rows go in blocks (PanelBlocks.h):
+// integer sums of a group are in registers then, those in f32 in memory, where each is used once a
+// group.
 #include "codegen/cpu/IntegerDots.h"
 #include "codegen/cpu/Lowering.h"
 #include "codegen/cpu/PanelBlocks.h"
@@ -31,10 +32,15 @@ public:
     lanes = dots.lanes();
     SmallVector<MemRefType> types = op.getScratchBlocks();
     if (op.isBlocked()) {
-      blockDepth = types[4].getDimSize(1) * groupColumns;
-      if (!dots.wantsPairs())
+      blockDepth = types[2].getDimSize(1) * groupColumns;
+      if (!dots.wantsPairs()) {
         types[1] =
             MemRefType::get({types[1].getDimSize(0), 2 * types[1].getDimSize(1)}, b.getI8Type());
+        SmallVector<int64_t> shape(types[3].getShape());
+        shape[0] *= shape[2] / dots.steps(); // bytes are half of the words that were planned
+        shape[2] = dots.steps();
+        types[3] = MemRefType::get(shape, b.getI8Type());
+      }
     }
     for (MemRefType type : types)
       blocks.push_back(b.scratch(type));
@@ -48,14 +54,38 @@ public:
 
 private:
   void emitDirect(Value rows) {
-    // Planned for every instruction set, whether it needs it or not.
-    if (act.element().isInteger(8))
-      pairs = blocks.back();
-    Value row = b.index(0);
+    if (!needsExpansion())
+      return emitRowTiles(b.index(0), rows, act, b.index(0));
+    // Last in scratch; planned for every instruction set, whether it needs it or not.
+    const View &pairs = blocks.back();
+    int64_t most = pairs.dim(0);
+    Value all = b.less(rows, b.index(most + 1));
+    Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : Value();
+    b.loop(b.index(0), rows, most, [&](Value first) {
+      Value end = b.minimum(rows, b.add(first, b.index(most)));
+      // They stay there for the worker's other blocks, unless other rows take their place.
+      Value keep = arith::XOrIOp::create(b, b.isFirstOfWorker(block), b.integer(b.getI1Type(), 1));
+      Value expanded = arith::AndIOp::create(b, all, keep);
+      b.when(arith::XOrIOp::create(b, expanded, b.integer(b.getI1Type(), 1)), [&] {
+        b.loop(first, end, 1, [&](Value row) {
+          expand(row, b.index(0), b.index(act.dim(1)), pairs, b.sub(row, first));
+        });
+      });
+      emitRowTiles(first, end, pairs, first);
+    });
+  }
+
+  /// Rows [row, end), whose codes are in `codes` from row - `offset` on.
+  void emitRowTiles(Value row, Value end, const View &codes, Value offset) {
     for (int64_t tileRows = mostRows(); tileRows > 0; tileRows /= 2) {
-      Value end = b.add(row, b.mul(b.floorDiv(b.sub(rows, row), tileRows), tileRows));
-      b.loop(row, end, tileRows, [&](Value first) { emitRowTile(first, bestTile(tileRows)); });
-      row = end;
+      Value whole = b.add(row, b.mul(b.floorDiv(b.sub(end, row), tileRows), tileRows));
+      PanelTile tile = bestTile(tileRows);
+      b.loop(row, whole, tileRows, [&](Value first) {
+        forPanels(tile, [&](PanelTile part, Value panel, int64_t column) {
+          emitTile(part, first, panel, column, codes, offset);
+        });
+      });
+      row = whole;
     }
   }
 
@@ -73,15 +103,6 @@ private:
     if (tile.vectors == panelVectors() && panelsOfBlock % panels == 0)
       tile.panels = panels;
     return tile;
-  }
-
-  void emitRowTile(Value first, PanelTile tile) {
-    if (needsExpansion())
-      for (int64_t r = 0; r < tile.rows; ++r)
-        expand(b.add(first, b.index(r)), b.index(0), b.index(act.dim(1)), pairs, b.index(r));
-    forPanels(tile, [&](PanelTile part, Value panel, int64_t column) {
-      emitTile(part, first, panel, column);
-    });
   }
 
   bool needsExpansion() const { return dots.wantsPairs() && act.element().isInteger(8); }
@@ -109,13 +130,13 @@ private:
     });
   }
 
-  void emitTile(PanelTile tile, Value firstRow, Value panel, int64_t column) {
+  void emitTile(PanelTile tile, Value firstRow, Value panel, int64_t column, const View &codes,
+                Value offset) {
     SmallVector<Value> rows, codeRows;
     for (int64_t r = 0; r < tile.rows; ++r) {
       rows.push_back(b.add(firstRow, b.index(r)));
-      codeRows.push_back(needsExpansion() ? b.index(r) : rows.back());
+      codeRows.push_back(b.sub(rows.back(), offset));
     }
-    const View &codes = needsExpansion() ? pairs : act;
     SmallVector<Value> panels = weightPanels(tile, panel);
     int64_t columns = int64_t(panels.size()) * tile.vectors;
 
@@ -158,11 +179,14 @@ private:
       };
       // In one block all sums of a group are one expression, which LLVM computes sum by sum,
       // weights and activations waiting on the stack.
-      if (tile.rows == 1)
-        for (int64_t j = 0; j < stored; ++j)
-          integers = addLine(b.index(j), integers);
-      else
-        integers = b.loop(b.index(0), b.index(stored), 1, integers, addLine);
+      int64_t unroll = tile.rows == 1 ? stored / 2 : 1;
+      integers =
+          b.loop(b.index(0), b.index(stored), unroll, integers, [&](Value j, ValueRange carried) {
+            SmallVector<Value> next(carried);
+            for (int64_t u = 0; u < unroll; ++u)
+              next = addLine(b.add(j, b.index(u)), next);
+            return next;
+          });
       SmallVector<Value> next, columnScales;
       for (Value p : panels)
         for (int64_t v = 0; v < tile.vectors; ++v)
@@ -208,11 +232,11 @@ private:
 
   //===--- blocks ---===//
 
-  const View &codesOfBlock() const { return blocks[1]; } ///< i8 or i16, as `dots` wants them
+  const View &codesOfBlock() const { return blocks[1]; } ///< i16, or bytes of code + 128
   const View &actScalesOfBlock() const { return blocks[2]; }
-  const View &startsOfBlock() const { return blocks[3]; }
-  const View &weightsOfBlock() const { return blocks[4]; } ///< [place, group, step, bytes]
-  const View &scalesOfBlock() const { return blocks[5]; }  ///< f32
+  const View &weightsOfBlock() const { return blocks[3]; }     ///< [place, group, step, bytes]
+  const View &scalesOfBlock() const { return blocks[4]; }      ///< f32
+  const View &correctionsOfBlock() const { return blocks[5]; } ///< [place, group, column] of i32
 
   /// Integer sums, a step's weights and activations, and a product.
   bool fitsPrepared(int64_t rows, int64_t columns) const override {
@@ -220,7 +244,6 @@ private:
   }
 
   void prepareRows(Value firstRow, Value rows, Depth k) override {
-    Value firstGroup = groupsOf(k.begin);
     b.loop(b.index(0), rows, 1, [&](Value row) {
       Value source = b.add(firstRow, row);
       b.loop(b.index(0), k.count, 512 / act.element().getIntOrFloatBitWidth(), // cache lines
@@ -231,18 +254,20 @@ private:
         b.loop(b.index(0), k.count, groupColumns, [&](Value at) {
           Value codes = vector::LoadOp::create(b, b.vec(act.element(), groupColumns), act.memory,
                                                ValueRange{source, b.add(k.begin, at)});
-          vector::StoreOp::create(b, codes, codesOfBlock().memory, ValueRange{row, at});
+          vector::StoreOp::create(b, dots.preparedActivations(codes), codesOfBlock().memory,
+                                  ValueRange{row, at});
         });
-      b.loop(b.index(0), groupsOf(k.count), 1, [&](Value group) {
-        SmallVector<Value> from = {source, b.add(firstGroup, group)}, to = {row, group};
-        auto copy = [&](const View &view, const View &into, function_ref<Value(Value)> prepared) {
-          memref::StoreOp::create(b, prepared(memref::LoadOp::create(b, view.memory, from)),
-                                  into.memory, to);
-        };
-        copy(actScales, actScalesOfBlock(), [](Value scale) { return scale; });
-        if (!dots.wantsPairs())
-          copy(starts, startsOfBlock(), [&](Value start) { return dots.preparedStart(start); });
-      });
+      Value groups = groupsOf(k.count), firstGroup = groupsOf(k.begin);
+      Value whole = b.mul(b.floorDiv(groups, lanes), lanes);
+      auto copyScales = [&](Value begin, Value end, int64_t width) {
+        b.loop(begin, end, width, [&](Value group) {
+          Value copied =
+              b.loadVector(actScales, {source, b.add(firstGroup, group)}, width, b.getF32Type());
+          b.storeVector(actScalesOfBlock(), {row, group}, copied);
+        });
+      };
+      copyScales(b.index(0), whole, lanes);
+      copyScales(whole, groups, 1);
     });
   }
 
@@ -256,17 +281,22 @@ private:
       for (int64_t column = 0; column < panelColumns; column += lanes) {
         b.storeVector(scalesOfBlock(), {at, local, b.index(column)},
                       loadScales(weightPanel, group, column));
+        SmallVector<Value> steps;
         for (int64_t j = 0; j < stored; ++j) {
           Value bytes = loadBytes(weightPanel, group, b.index(j), column);
           for (int64_t half = 0; half < IntegerDots::quads / stored; ++half)
             for (int64_t part = 0; part < dots.parts(); ++part) {
               int64_t step = (j + half * stored) * dots.parts() + part;
-              Value ready = vector::BitCastOp::create(b, b.vec(b.getI8Type(), 4 * lanes),
-                                                      dots.prepared(bytes, half, part));
+              steps.push_back(dots.prepared(bytes, half, part));
+              Value ready =
+                  vector::BitCastOp::create(b, b.vec(b.getI8Type(), 4 * lanes), steps.back());
               vector::StoreOp::create(b, ready, weightsOfBlock().memory,
                                       ValueRange{at, local, b.index(step), b.index(4 * column)});
             }
         }
+        if (!dots.wantsPairs())
+          vector::StoreOp::create(b, dots.correction(steps), correctionsOfBlock().memory,
+                                  ValueRange{at, local, b.index(column)});
       }
     });
   }
@@ -274,6 +304,16 @@ private:
   void addProducts(const BlockTile &tile, Depth k) override {
     int64_t columns = tile.panels * tile.vectors;
     auto place = [&](int64_t r, int64_t c) { return size_t(r * columns + c); };
+    // Of the tile's columns what `view`[panel, group, column..] has.
+    auto ofColumns = [&](const View &view, Value group) {
+      SmallVector<Value> values;
+      for (int64_t p = 0; p < tile.panels; ++p)
+        for (int64_t v = 0; v < tile.vectors; ++v)
+          values.push_back(vector::LoadOp::create(
+              b, b.vec(view.element(), lanes), view.memory,
+              ValueRange{b.index(p), group, b.index(tile.column + v * lanes)}));
+      return values;
+    };
     SmallVector<Value> rows, sums;
     for (int64_t r = 0; r < tile.rows; ++r) {
       rows.push_back(b.add(tile.row, b.index(r)));
@@ -289,18 +329,17 @@ private:
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value x = dots.activations(codesOfBlock(), rows[size_t(r)], code, 0);
         for (int64_t c = 0; c < columns; ++c)
-          integers[place(r, c)] = dots.add(integers[place(r, c)], weights[size_t(c)], x);
+          integers[place(r, c)] = dots.addPrepared(integers[place(r, c)], weights[size_t(c)], x);
       }
     };
     // While a group's integer sums fill the registers, those in f32 wait on the stack.
     auto addGroup = [&](Value group, ValueRange before) {
-      SmallVector<Value> integers, columnScales, after;
-      for (Value row : rows) {
-        Value start;
-        if (!dots.wantsPairs())
-          start = memref::LoadOp::create(b, startsOfBlock().memory, ValueRange{row, group});
-        integers.append(size_t(columns), dots.beginPrepared(start));
-      }
+      SmallVector<Value> begins{size_t(columns), Value()}, integers, after;
+      if (!dots.wantsPairs())
+        begins = ofColumns(correctionsOfBlock(), group);
+      for (int64_t r = 0; r < tile.rows; ++r)
+        for (Value begin : begins)
+          integers.push_back(dots.beginPrepared(begin));
       // A loop: in one block LLVM computes sum by sum, weights waiting on the stack.
       int64_t unroll = b.target.fma ? 2 : 1;
       integers = b.loop(b.index(0), b.index(dots.steps()), unroll, integers,
@@ -310,19 +349,14 @@ private:
                             addStep(group, b.add(step, b.index(u)), next);
                           return next;
                         });
-      for (int64_t p = 0; p < tile.panels; ++p)
-        for (int64_t v = 0; v < tile.vectors; ++v)
-          columnScales.push_back(b.loadVector(scalesOfBlock(),
-                                              {b.index(p), group, b.index(tile.column + v * lanes)},
-                                              lanes, b.getF32Type()));
+      SmallVector<Value> columnScales = ofColumns(scalesOfBlock(), group);
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value scale = b.broadcast(memref::LoadOp::create(b, actScalesOfBlock().memory,
                                                          ValueRange{rows[size_t(r)], group}),
                                   lanes);
-        for (int64_t c = 0; c < columns; ++c) {
-          Value sum = dots.total(integers[place(r, c)]);
-          after.push_back(addScaled(sum, columnScales[size_t(c)], scale, before[place(r, c)]));
-        }
+        for (int64_t c = 0; c < columns; ++c)
+          after.push_back(addScaled(dots.total(integers[place(r, c)]), columnScales[size_t(c)],
+                                    scale, before[place(r, c)]));
       }
       return after;
     };
@@ -350,7 +384,6 @@ private:
   }
 
   View scales, actScales, starts;
-  View pairs;     ///< [rows of a tile, K] of i16
   int64_t stored; ///< lines of 64 bytes that hold a group of a panel
   int64_t blockDepth = 0;
   IntegerDots dots;

@@ -40,11 +40,16 @@ static bool isCode(Type type) { return type.isSignlessInteger(8) || type.isSignl
 
 /// Most consecutive k of a block: those of two panels then fit the L1 cache, those of the rows the
 /// L2.
-static int64_t blockDepth(int64_t depth, int64_t bytes) {
-  constexpr int64_t weightBytes = 16384, group = 32;
-  int64_t most = weightBytes / (16 * bytes), blocks = (depth + most - 1) / most;
+static int64_t mostDepth(int64_t bytes) {
+  constexpr int64_t weightBytes = 16384;
+  return weightBytes / (16 * bytes);
+}
+
+/// k of a block: blocks are about equally deep, and whole groups of 32.
+static int64_t equalDepth(int64_t depth, int64_t bytes) {
+  int64_t most = mostDepth(bytes), blocks = (depth + most - 1) / most;
   return static_cast<int64_t>(
-      llvm::alignTo(static_cast<uint64_t>((depth + blocks - 1) / blocks), group));
+      llvm::alignTo(static_cast<uint64_t>((depth + blocks - 1) / blocks), 32));
 }
 
 SmallVector<MemRefType> ContractOp::getScratchBlocks() {
@@ -60,18 +65,19 @@ SmallVector<MemRefType> ContractOp::getScratchBlocks() {
   SmallVector<MemRefType> blocks;
   if (isBlocked() && !isQuantised()) {
     int64_t bytes = compute.getIntOrFloatBitWidth() / 8;
-    int64_t depth = blockDepth(act.getDimSize(1), bytes);
+    int64_t depth = equalDepth(act.getDimSize(1), bytes);
     blocks = {MemRefType::get({rows, panels * 16}, compute),
               MemRefType::get({rows, depth + line / bytes}, compute),
               MemRefType::get({prepared, depth, 16}, compute)};
   } else if (isBlocked()) {
-    int64_t depth = blockDepth(act.getDimSize(1), 2);
+    // Not equal blocks: 16 groups' scales are whole vectors.
+    int64_t depth = std::min(act.getDimSize(1), mostDepth(2));
     blocks = {MemRefType::get({rows, panels * 16}, compute),
               MemRefType::get({rows, depth + line / 2}, integer(16)),
               MemRefType::get({rows, depth / 32}, compute),
-              MemRefType::get({rows, depth / 32}, integer(32)),
               MemRefType::get({prepared, depth / 32, 16, 64}, integer(8)),
-              MemRefType::get({prepared, depth / 32, 16}, compute)};
+              MemRefType::get({prepared, depth / 32, 16}, compute),
+              MemRefType::get({prepared, depth / 32, 16}, integer(32))};
   }
   if (isQuantised() && act.getElementType().isSignlessInteger(8))
     blocks.push_back(MemRefType::get({std::min<int64_t>(rows, 8), act.getDimSize(1)}, integer(16)));

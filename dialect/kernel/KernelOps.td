@@ -108,7 +108,7 @@ def Kernel_EndOp : Kernel_Op<"end", [Pure, Terminator, HasParent<"GridOp">]> {
 
 def Kernel_ScratchOp : Kernel_Op<"scratch", [
     MemoryEffects<[MemAlloc]>, DeclareOpInterfaceMethods<Kernel_ScratchOpInterface>]> {
-  let summary = "memory of one worker, 64-byte aligned, undefined at the start of a range";
+  let summary = "memory of one worker, 64-byte aligned, undefined at the start of a launch";
   let results = (outs AnyStaticShapeMemRef:$memory);
   let assemblyFormat = "attr-dict `:` type($memory)";
 }
@@ -275,13 +275,14 @@ def Kernel_ContractOp : Kernel_Op<"contract", [
 
     On the host up to 8 rows of `row_tile` are those of the largest tile of registers: scratch is then
     `[row_tile, 32·G]` of i16 if the codes are i8, else none. With more rows the op is blocked: their sums
-    lie in scratch, and for D consecutive k at a time what is read of act and weight is prepared there
-    once for all of them. Scratch is then, of the accumulator's type, sums `[row_tile, 16·panels]`,
-    activations `[row_tile, D']` and weights `[min(panels, 2), D, 16]`, or of quantised ones sums, codes
-    `[row_tile, D']` of i16, D' a cache line more than D, their scales `[row_tile, D/32]` of f32 and
-    starts of i32, weights `[min(panels, 2), D/32, 16, 64]` of i8 and their scales
-    `[min(panels, 2), D/32, 16]` of f32. Last comes
-    `[8, 32·G]` of i16 if codes are i8, for the few rows that are not worth it.
+    lie in scratch, and for D consecutive k at a time (at most 16 KiB of a panel's prepared weights) what is read
+    of act and weight is prepared there once for all of them. Scratch is then, of the accumulator's type,
+    sums `[row_tile, 16·panels]`, activations `[row_tile, D']` and weights `[min(panels, 2), D, 16]`; or of
+    quantised ones sums, codes `[row_tile, D']` of i16, their scales `[row_tile, D/32]` of f32, weights
+    `[min(panels, 2), D/32, 16, 64]` of i8, their scales `[min(panels, 2), D/32, 16]` of f32 and, of i32,
+    what products of bytes begin a group's sums with, -128·Σw, likewise. D' is a cache line more than
+    D. Such products have codes of 8 bits and half as many bytes of weights. Last comes `[8, 32·G]` of i16 if
+    codes are i8, for the few rows that are not worth it.
 
     With `best` a block also leaves, of every row of `out`, the largest of the columns that it stored: for
     row tile i `best[t, i]` is the key of that entry, a number of 64 bits as two words, the lower one

@@ -13,10 +13,10 @@ namespace gemma::passes {
 
 /// Packed panels that one block of a contraction computes, for few rows and for many: their
 /// activations are prepared once for all panels of the block, but workers want blocks to share.
-static constexpr int64_t kPanelsOfFewRows = 2, kPanelsOfRows = 8, kBlocksToShare = 16;
+static constexpr int64_t kPanelsOfFewRows = 2, kPanelsOfRows = 16, kBlocksToShare = 16;
 /// Rows that a contraction works on together: a tile of registers, or a block that many tiles
 /// divide.
-static constexpr int64_t kFewRows = 8, kRows = 120;
+static constexpr int64_t kFewRows = 8, kRows = 132;
 
 LogicalResult GroupLowering::lowerContraction(Operation *contraction) {
   Location loc = contraction->getLoc();

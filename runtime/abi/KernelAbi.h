@@ -3,13 +3,14 @@
 // A kernel is   void k(const GemmaArgs *args, uint64_t begin, uint64_t end, void *scratch);
 // It runs blocks [begin, end) of its grid; blocks have no order. The result does not depend on how
 // the grid is cut into ranges. Kernels cannot fail: the runtime checks a step before it starts.
-// They keep no state, call nothing, allocate nothing.
+// They keep no state, call nothing, allocate nothing. A worker that runs several ranges of a launch
+// says so from the second one on: what does not depend on the block is then in its scratch already.
 #pragma once
 
 #include <cstdint>
 
 /// Bumped whenever anything on this page changes; an artifact with another version is refused.
-#define GEMMA_KERNEL_ABI_VERSION 1
+#define GEMMA_KERNEL_ABI_VERSION 2
 
 extern "C" {
 
@@ -26,6 +27,8 @@ struct GemmaSizes {
 struct GemmaArgs {
   const GemmaSizes *sizes;
   void *const *arguments;
+  /// Not 0: the scratch is as the same launch's last range on it left it.
+  uint64_t prepared;
 };
 
 typedef void (*GemmaKernel)(const GemmaArgs *args, uint64_t begin, uint64_t end, void *scratch);

@@ -59,12 +59,12 @@ kernel.func @odd(%x: memref<?x7xf32> {kernel.access = #kernel.access<read>},
 // CHECK-LABEL: func.func @blocked(
 // CHECK: arith.cmpi slt, {{.*}}, %c5
 // CHECK: %{{.*}}:8 = scf.for
-// CHECK: vector.store {{.*}} memref<120x32xf32>, vector<8xf32>
+// CHECK: vector.store {{.*}} memref<132x32xf32>, vector<8xf32>
 // CHECK: memref.prefetch {{.*}} : memref<?x512xi16>
-// CHECK: vector.store {{.*}} memref<120x272xf32>, vector<8xf32>
+// CHECK: vector.store {{.*}} memref<132x272xf32>, vector<8xf32>
 // CHECK: vector.store {{.*}} memref<2x256x16xf32>, vector<8xf32>
 // CHECK: memref.prefetch {{.*}} : memref<4x256x16x2xi16>
-// CHECK-COUNT-12: vector.load {{.*}} memref<120x32xf32>, vector<8xf32>
+// CHECK-COUNT-12: vector.load {{.*}} memref<132x32xf32>, vector<8xf32>
 // CHECK: %{{.*}}:12 = scf.for
 // CHECK-NOT: arith.shli
 // CHECK: math.fma {{.*}} vector<8xf32>
@@ -78,7 +78,7 @@ kernel.func @blocked(%x: memref<?x512xbf16> {kernel.access = #kernel.access<read
     grid affine_map<()[T, B, Q, S, R] -> (2)> {
   kernel.grid %j {
     kernel.contract block %j act(%x : memref<?x512xbf16>) weight(%w : memref<4x256x16x2xbf16>)
-      out(%y : memref<?x64xbf16>) extent <T> panels 2 row_tile 120 {
+      out(%y : memref<?x64xbf16>) extent <T> panels 2 row_tile 132 {
     ^bb0(%s: f32):
       %z = arith.constant 0.0 : f32
       %r = arith.maximumf %s, %z : f32

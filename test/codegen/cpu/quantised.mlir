@@ -48,18 +48,23 @@ kernel.func @nibbles(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>}
   kernel.return
 }
 
-// Many rows go in blocks. Sums of 16 bits begin at half the start in both halves; words come without their
-// offset, so that theirs begin at zero; each step is four bytes of weights and of activations. Rows are
-// prepared while one 4 rows on is fetched, and have a cache line more than their codes.
+// Many rows go in blocks. Weights come without their offset; where products want bytes, codes take it in
+// their place, and a group's sums begin with what the weights make of it; each step is four bytes of
+// weights and of activations. Rows are prepared while one 4 rows on is fetched, and have a cache line more
+// than their codes.
 
 // CHECK-LABEL: func.func @blocked(
 // CHECK: memref.prefetch {{.*}} read, locality<3>, data : memref<?x64xi8>
+// CHECK: arith.xori {{.*}} vector<32xi8>
 // CHECK: vector.store {{.*}} memref<12x192xi8>, vector<32xi8>
-// CHECK: arith.shrsi {{.*}} : i32
-// CHECK: memref.store {{.*}} memref<12x2xi32>
+// CHECK: vector.store {{.*}} memref<12x2xf32>, vector<8xf32>
 // CHECK: vector.store {{.*}} memref<2x2x16xf32>, vector<8xf32>
-// CHECK: vector.store {{.*}} memref<2x2x16x64xi8>, vector<32xi8>
+// CHECK: arith.subi {{.*}} vector<32xi8>
+// CHECK: vector.store {{.*}} memref<4x2x8x64xi8>, vector<32xi8>
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// CHECK: vector.store {{.*}} memref<2x2x16xi32>, vector<8xi32>
 // CHECK: %{{.*}}:12 = scf.for {{.*}} -> (vector<8xf32>
+// CHECK: vector.load {{.*}} memref<2x2x16xi32>, vector<8xi32>
 // CHECK: %{{.*}}:12 = scf.for {{.*}} -> (vector<16xi16>
 // CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
 // CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
@@ -68,8 +73,11 @@ kernel.func @nibbles(%x: memref<?x63xf32> {kernel.access = #kernel.access<read>}
 // SSE-LABEL: func.func @blocked(
 // SSE: vector.store {{.*}} memref<12x96xi16>, vector<32xi16>
 // SSE: arith.subi {{.*}} vector<8xi16>
+// SSE-NOT: memref<2x2x16xi32>
 // SSE: llvm.call_intrinsic "llvm.x86.sse2.pmadd.wd"
 // VNNI-LABEL: func.func @blocked(
+// VNNI: arith.subi {{.*}} vector<64xi8>
+// VNNI: vector.store {{.*}} memref<2x2x16xi32>, vector<16xi32>
 // VNNI: %{{.*}}:24 = scf.for {{.*}} -> (vector<16xi32>
 // VNNI: llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
 kernel.func @blocked(%c: memref<?x64xi8> {kernel.access = #kernel.access<read>},

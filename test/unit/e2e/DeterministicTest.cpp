@@ -6,8 +6,8 @@
 
 #include "codegen/emu/EmuCodegen.h"
 #include "runtime/device/emu/EmuModule.h"
+#include "test/unit/LongTests.h"
 
-#include <cstdlib>
 #include <ostream>
 #include <set>
 
@@ -162,8 +162,7 @@ protected:
 };
 
 TEST_P(DeterministicModel, SameBitsAloneInABatchAndInChunks) {
-  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
-  if (!GetParam().everyDay && !(wanted && std::string(wanted) == "1"))
+  if (!GetParam().everyDay && !wantsLongTests())
     GTEST_SKIP() << "GEMMA_LONG_TESTS=1";
   CompiledModel model = compiled(checkpointOf(GetParam().model), GetParam().device);
   ASSERT_TRUE(model.model);

@@ -3,9 +3,9 @@
 #include "SyntheticModel.h"
 
 #include "runtime/device/emu/EmuExecutor.h"
+#include "test/unit/LongTests.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 using namespace gemma;
 using namespace gemma::test;
@@ -155,8 +155,7 @@ TEST_F(EmulatedKjvMini, MarginsDecideMostSteps) {
 TEST_F(EmulatedKjvMini, GreedyText) {
   ASSERT_TRUE(compiled().model);
   // All the steps of all prompts take minutes.
-  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
-  bool all = wanted && std::string(wanted) == "1";
+  bool all = wantsLongTests();
   int64_t decided = 0;
   for (int prompt = 0; prompt < (all ? prompts : 3); ++prompt)
     decided += compare(nameOf(prompt), all ? SIZE_MAX : 5);

@@ -2,10 +2,9 @@
 // host kernels in float64 or float32 on the same random bf16 weights.
 #include "CompiledModel.h"
 #include "test/unit/EmulatedCases.h"
+#include "test/unit/LongTests.h"
 
 #include "tools/verify/RandomCheckpoint.h"
-
-#include <cstdlib>
 
 using namespace gemma;
 using namespace gemma::test;
@@ -76,8 +75,7 @@ TEST(EmulatedShapes, TrueHeadsAcrossTheWindow) {
 }
 
 TEST(EmulatedShapes, TrueWidth) {
-  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
-  if (!wanted || std::string(wanted) != "1")
+  if (!wantsLongTests())
     GTEST_SKIP() << "minutes; GEMMA_LONG_TESTS=1 runs it";
   compare(trueWidthCase(), ScalarType::F32, 0.03);
 }

@@ -2,9 +2,9 @@
 // PTX or into what the compiler says of them; a fault is caught if there is a finding or the
 // results are out of their bounds. Of a hundred at least 95 must be; those that are not are
 // printed.
+#include "test/unit/LongTests.h"
 #include "test/unit/gpu/LoweredModel.h"
 
-#include <cstdlib>
 #include <regex>
 #include <set>
 
@@ -275,11 +275,6 @@ ModelConfig model() {
   return config;
 }
 
-bool isLong() {
-  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
-  return wanted && std::string(wanted) == "1";
-}
-
 /// At least 95 of a hundred are caught; those that are not are printed.
 void judge(const Score &score, size_t atLeast) {
   std::cout << score.seeded << " faults, " << score.survivors.size() << " not caught\n";
@@ -291,10 +286,10 @@ void judge(const Score &score, size_t atLeast) {
 
 TEST(GpuMutation, SeededFaultsAreCaught) {
   // Contractions differ in their numbers alone: every day one of each kind.
-  size_t most = isLong() ? SIZE_MAX : 1;
+  size_t most = wantsLongTests() ? SIZE_MAX : 1;
   Score score;
   for (bool sharedKeys : {false, true}) {
-    if (sharedKeys && !isLong())
+    if (sharedKeys && !wantsLongTests())
       break;
     LoweredModel lowered(model(), {.context = 512, .batch = 40, .chunk = 80}, sharedKeys,
                          /*deterministic=*/true);
@@ -347,12 +342,12 @@ TEST(GpuMutation, SeededFaultsInSharedWorkAreCaught) {
   LoweredModel lowered(config, {.context = 4096, .batch = 32, .chunk = 80}, /*sharedKeys=*/false);
   // More steps each than a ring has stages, and one more for some.
   lowered.shareAmong(6);
-  size_t most = isLong() ? SIZE_MAX : 1;
+  size_t most = wantsLongTests() ? SIZE_MAX : 1;
   Score score;
   {
     Trial trial(lowered, Runs(8, {1, 2}), score);
     trial.seedInto("attn_qkv_proj", most);
-    if (isLong()) {
+    if (wantsLongTests()) {
       trial.seedInto("attn_o_proj");
       trial.seedInto("mlp_gate_up");
     }
@@ -360,7 +355,7 @@ TEST(GpuMutation, SeededFaultsInSharedWorkAreCaught) {
   { // norms in the projection, of as many tokens as there are
     Trial trial(lowered, {{1, 40}, {1, 2}, {1, 17}}, score);
     trial.seedInto("attn_qkv_proj", most);
-    if (isLong())
+    if (wantsLongTests())
       trial.seedInto("mlp_gate_up");
   }
   { // splits of several tiles of keys each
@@ -372,11 +367,11 @@ TEST(GpuMutation, SeededFaultsInSharedWorkAreCaught) {
     trial.seedInto("attn_core", most);
     trial.seedIntoAttributes();
   }
-  if (isLong()) { // tiles of 32 tokens, full
+  if (wantsLongTests()) { // tiles of 32 tokens, full
     Trial trial(lowered, Runs(32, {1, 2}), score);
     trial.seedInto("attn_qkv_proj");
   }
-  judge(score, isLong() ? 200 : 70);
+  judge(score, wantsLongTests() ? 200 : 70);
 }
 
 } // namespace

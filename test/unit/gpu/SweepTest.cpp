@@ -1,9 +1,9 @@
 // Every kernel that the compiler makes for CUDA devices, at token counts and batches on both sides
 // of every switch, with lengths on both sides of every border, against double; and what lies around
 // what they may read changes no bit.
+#include "test/unit/LongTests.h"
 #include "test/unit/gpu/SweptModels.h"
 
-#include <cstdlib>
 #include <set>
 
 namespace gemma::test {
@@ -70,8 +70,7 @@ TEST(GpuSweep, WideProjectionsAreRight) { sweep(wideProjections()); }
 class GpuLongSweep : public testing::TestWithParam<LongSweep> {};
 
 TEST_P(GpuLongSweep, KernelsAreRight) {
-  const char *wanted = std::getenv("GEMMA_LONG_TESTS");
-  if (!wanted || std::string(wanted) != "1")
+  if (!wantsLongTests())
     GTEST_SKIP() << "takes many minutes: GEMMA_LONG_TESTS=1";
   sweep(modelsOf(GetParam()));
 }

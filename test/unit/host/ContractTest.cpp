@@ -111,11 +111,15 @@ TEST_P(ContractTest, Tails) {
     check(rows, columns, depth, type, pair, 2, 8);
 }
 
-TEST(ContractSizes, EveryCombinationInBf16) {
+/// All sizes of all three dimensions; every day in the type that is used most.
+TEST_P(ContractTest, EveryCombination) {
+  auto [type, pair] = GetParam();
+  if ((std::string(type) != "bf16" || pair) && !gemma::test::wantsLongTests())
+    GTEST_SKIP() << "half a minute; GEMMA_LONG_TESTS=1 runs it";
   const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
   for (int64_t columns : sizes)
     for (int64_t depth : sizes)
-      check(sizes, columns, depth, "bf16", false, columns > 16 ? 2 : 1, 12);
+      check(sizes, columns, depth, type, pair, columns > 16 || pair ? 2 : 1, 12);
 }
 
 /// Few rows, and many: part of a tile, of a block, of several; blocks of k.
@@ -124,6 +128,12 @@ TEST_P(ContractTest, Blocks) {
   const std::vector<int64_t> rows = {1, 3, 4, 5, 6, 8, 12, 13, 37};
   check(rows, 37, 301, type, pair, 2, 12);
   check(rows, 112, 264, type, pair, 4, 12);
+}
+
+/// Blocks as programs have them: many tiles, and 16 panels.
+TEST_P(ContractTest, WholeBlocks) {
+  auto [type, pair] = GetParam();
+  check({5, 29, 131, 132, 133, 140}, pair ? 144 : 272, 33, type, pair, 16, 132);
 }
 
 TEST_P(ContractTest, PanelsThatDoNotDivide) {

@@ -3,6 +3,7 @@
 
 #include "codegen/cpu/HostCodegen.h"
 #include "runtime/abi/KernelAbi.h"
+#include "test/unit/LongTests.h"
 
 #include <gtest/gtest.h>
 
@@ -36,8 +37,9 @@ private:
   std::vector<char> bytes;
 };
 
-/// A compiled module, loaded. Of a variant that the processor does not run, what is compiled is the
-/// same IR, with other instructions (WideInstructions.h).
+/// A compiled module, loaded. Of AVX-512, where the processor lacks it, the same IR is compiled to
+/// other instructions (WideInstructions.h); what runs neither way is compiled, which checks its
+/// object.
 class HostModule {
 public:
   /// Fails the test when the kernels do not compile.
@@ -47,7 +49,8 @@ public:
   bool loaded() const { return library; }
   const std::string &isa() const { return isaName; }
 
-  /// Runs blocks [0, grid), cut into ranges of `range` blocks, on a scratch full of NaN.
+  /// Runs blocks [0, grid), cut into ranges of `range` blocks, on a scratch full of NaN; every
+  /// second range on that of the one before, as a worker's later ranges.
   void run(const std::string &kernel, GemmaSizes sizes, std::vector<Buffer *> arguments,
            int64_t grid, int64_t range = 1000000);
 
@@ -57,7 +60,7 @@ private:
   std::map<std::string, int64_t> scratchBytes;
 };
 
-/// Compiles `text` for every variant and calls `body` with each.
+/// Compiles `text` for every variant and calls `body` with those that run here.
 template <typename Body> void forEachIsa(const std::string &text, Body body) {
   for (const HostIsa &isa : hostIsas()) {
     if (isa.onlyForIntegers() && text.find("kernel.quantize") == std::string::npos)

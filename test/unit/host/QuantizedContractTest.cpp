@@ -39,14 +39,21 @@ struct Weight {
   Buffer packed{"i8", 0}, packedScales{"f16", 0};
 };
 
-Weight makeWeight(const Shape &s, Types types) {
+/// What sums may come to: random codes, or all weights and activations as large as they can be, of
+/// these signs.
+struct Signs {
+  int weight = 0, act = 0;
+};
+
+Weight makeWeight(const Shape &s, Types types, Signs signs) {
   std::mt19937 engine(unsigned(types.bits));
   int64_t rows = s.columns * (s.pair ? 2 : 1);
   int low = types.bits == 8 ? -127 : -8, high = types.bits == 8 ? 127 : 7;
   Weight weight;
   for (int64_t i = 0; i < rows * s.depth; ++i) // the ends of the range are frequent
-    weight.w.push_back(engine() % 4 ? std::uniform_int_distribution(low, high)(engine)
-                                    : (engine() % 2 ? low : high));
+    weight.w.push_back(signs.weight   ? (signs.weight < 0 ? low : high)
+                       : engine() % 4 ? std::uniform_int_distribution(low, high)(engine)
+                                      : (engine() % 2 ? low : high));
   for (int64_t i = 0; i < rows * s.groups(); ++i)
     weight.scale.push_back((1024 + int(engine() % 1024)) * 0x1p-16);
   int64_t quadBytes = types.bits == 8 ? 8 : 4, bytes = quadBytes * 64;
@@ -140,18 +147,20 @@ int64_t placeOf(int64_t k, int actBits) {
   return actBits == 8 ? k : k / 4 * 4 + order[k % 4];
 }
 
-void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types,
-           Way way = Way::Both) {
+void check(const std::vector<int64_t> &rowCounts, const Shape &s, Types types, Way way = Way::Both,
+           Signs signs = {}) {
   SCOPED_TRACE(testing::Message() << s.columns << "x" << s.depth << " int" << types.bits << " int"
                                   << types.actBits << (s.pair ? " pair" : ""));
   int64_t most = *std::max_element(rowCounts.begin(), rowCounts.end());
-  Weight weight = makeWeight(s, types);
+  Weight weight = makeWeight(s, types, signs);
   Buffer x = Buffer::random("f32", most * s.depth, 3);
   for (int64_t t = 0; t < most; ++t)
     for (int64_t k = 0; k < s.depth; ++k) // groups of other magnitudes, some zero
       x.set(t * s.depth + k, (t + k / group) % 5 == 4
                                  ? 0.0
                                  : x.get(t * s.depth + k) * std::exp2(double((t + k / group) % 7)));
+  if (signs.act)
+    x = Buffer("f32", most * s.depth, signs.act);
 
   // The codes.
   int64_t groups = s.groups(), width = groups * group, rows = s.columns * (s.pair ? 2 : 1);
@@ -278,6 +287,31 @@ TEST_P(QuantizedContractTest, Blocks) {
   const std::vector<int64_t> rows = {1, 3, 4, 5, 6, 8, 12, 13, 37};
   check(rows, {37, 530, true, 2, 12}, types());
   check(rows, {112, 1056, false, 4, 12}, types());
+  // Scales of 5 groups, and of 16 and 9: whole registers and a rest in every instruction set.
+  check({5, 13}, {16, 160, false, 1, 12}, types(), Way::Launch);
+  check({5, 13}, {16, 800, false, 1, 12}, types(), Way::Launch);
+}
+
+/// The largest sums of a group, where 16 bits are full and what wraps must come back.
+TEST_P(QuantizedContractTest, LargestSums) {
+  for (int weight : {-1, 1})
+    for (int act : {-1, 1})
+      check({1, 13}, {16, 64, false, 1, 12}, types(), Way::Launch, {weight, act});
+}
+
+/// Blocks as programs have them: many tiles, and 16 panels.
+TEST_P(QuantizedContractTest, WholeBlocks) {
+  check({5, 29, 131, 132, 133, 140}, {272, 64, false, 16, 132}, types(), Way::Launch);
+}
+
+/// All sizes of all three dimensions; every day in the types that are used most.
+TEST_P(QuantizedContractTest, EveryCombination) {
+  if ((types().bits != 4 || types().actBits != 8) && !gemma::test::wantsLongTests())
+    GTEST_SKIP() << "a minute; GEMMA_LONG_TESTS=1 runs it";
+  const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
+  for (int64_t columns : sizes)
+    for (int64_t depth : sizes)
+      check(sizes, {columns, depth, false, columns > 16 ? 2 : 1, 12}, types(), alternate(columns));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedContractTest,
@@ -286,13 +320,6 @@ INSTANTIATE_TEST_SUITE_P(Types, QuantizedContractTest,
                            return "Int" + std::to_string(std::get<0>(info.param)) + "By" +
                                   std::to_string(std::get<1>(info.param));
                          });
-
-TEST(QuantizedContractSizes, EveryCombination) {
-  const std::vector<int64_t> sizes = {1, 7, 15, 16, 17, 37};
-  for (int64_t columns : sizes)
-    for (int64_t depth : sizes)
-      check(sizes, {columns, depth, false, columns > 16 ? 2 : 1, 12}, {4, 8}, alternate(columns));
-}
 
 /// What is not finite must not be lost in codes.
 TEST(Quantize, KeepsWhatIsNotFinite) {

@@ -1,5 +1,7 @@
 #include "WideInstructions.h"
 
+#include "runtime/device/CpuFeatures.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -54,22 +56,16 @@ Value *replacement(llvm::IRBuilder<> &b, llvm::CallInst &call) {
 } // namespace
 
 bool cpuRuns(const HostIsa &isa) {
-  if (isa.name == "avx512vnni" && !__builtin_cpu_supports("avx512vnni"))
-    return false;
-  if (isa.vectorBits == 512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512cd");
-  if (isa.name == "avx2")
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2");
-  return true;
+  return llvm::all_of(isa.needs,
+                      [](const std::string &feature) { return cpuFeatures().contains(feature); });
 }
 
-HostIsa withFeaturesOfCpu(const HostIsa &isa) {
+std::optional<HostIsa> standIn(const HostIsa &isa) {
+  const HostIsa &widest = *llvm::find_if(hostIsas(), cpuRuns);
+  if (isa.vectorBits < 512 || widest.vectorBits < 256)
+    return std::nullopt;
   HostIsa result = isa;
-  result.features = llvm::find_if(hostIsas(), cpuRuns)->features;
+  result.features = widest.features;
   return result;
 }
 
