@@ -176,13 +176,15 @@ static std::string mebibytes(uint64_t bytes) {
   return text;
 }
 
-/// What would take less.
-static std::string advice(const MemoryPlan &plan) {
+/// What would take less than `bytes`: all of the plan, or all but weights that the host has.
+static std::string advice(const MemoryPlan &plan, uint64_t bytes) {
   std::string text = "a smaller --context takes less";
   if (plan.asInt4 < plan.weights - plan.weights / 8)
     text += "; weights of gemma-compile --weight-type int4 take some " + mebibytes(plan.asInt4) +
             " in place of " + mebibytes(plan.weights);
-  return text + "; a file of gemma-compile --pack-weights is mapped and need not fit";
+  if (bytes > plan.total() - plan.weights)
+    text += "; a file of gemma-compile --pack-weights is mapped and need not fit";
+  return text;
 }
 
 std::string fitText(const MemoryPlan &plan, uint64_t available) {
@@ -192,11 +194,20 @@ std::string fitText(const MemoryPlan &plan, uint64_t available) {
   if (plan.total() <= available)
     return text + "it fits";
   uint64_t rest = plan.total() - plan.weights;
-  text += "it does not fit; " + advice(plan);
+  text += "it does not fit; " + advice(plan, plan.total());
   if (rest <= available)
     text += " (the rest, " + mebibytes(rest) + ", does fit, but every step would read " +
             mebibytes(plan.total() - available) + " or more from the disk)";
   return text;
+}
+
+std::string mappedText(const MemoryPlan &plan, uint64_t available) {
+  if (plan.total() <= available)
+    return {};
+  return mebibytes(plan.weights) + " of weights are mapped beside " +
+         mebibytes(plan.total() - plan.weights) + ", " + mebibytes(available) +
+         " of memory are free: every step reads " + mebibytes(plan.total() - available) +
+         " or more from the disk again";
 }
 
 Status checkMemory(uint64_t bytes, const MemoryPlan &plan) {
@@ -204,7 +215,8 @@ Status checkMemory(uint64_t bytes, const MemoryPlan &plan) {
   if (bytes <= available)
     return {};
   return badInput("not enough memory: expected " + std::to_string(bytes) + " bytes free, got " +
-                  std::to_string(available) + "; the plan is\n" + plan.text() + advice(plan));
+                  std::to_string(available) + "; the plan is\n" + plan.text() +
+                  advice(plan, bytes));
 }
 
 } // namespace gemma

@@ -72,7 +72,12 @@ std::optional<uint64_t> residentMemory();
 /// MiB of 24000.0 MiB that are free here: it fits".
 std::string fitText(const MemoryPlan &plan, uint64_t available = availableMemory());
 
-/// Refuses with the numbers and what would take less if `bytes` are more than availableMemory().
+/// Where mapped weights and what else the plan has are more than `available` bytes: that it works,
+/// at the disk's speed. Empty if they fit.
+std::string mappedText(const MemoryPlan &plan, uint64_t available = availableMemory());
+
+/// Refuses with the numbers and what would take less if `bytes`, all of the plan or all but the
+/// weights, are more than availableMemory().
 Status checkMemory(uint64_t bytes, const MemoryPlan &plan);
 
 } // namespace gemma

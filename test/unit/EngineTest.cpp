@@ -345,6 +345,11 @@ TEST(MemoryAdvice, SaysWhetherAPlanFits) {
       "less; weights of gemma-compile --weight-type int4 take some 6900.0 MiB in place of "
       "22712.0 MiB; a file of gemma-compile --pack-weights is mapped and need not fit (the "
       "rest, 64.0 MiB, does fit, but every step would read 2296.0 MiB or more from the disk)");
+  EXPECT_EQ(mappedText(plan, 24000 * mebi), "");
+  EXPECT_EQ(
+      mappedText(plan, 22712 * mebi), // the caches are more than what is left
+      "22712.0 MiB of weights are mapped beside 64.0 MiB, 22712.0 MiB of memory are free: every "
+      "step reads 64.0 MiB or more from the disk again");
   // Not even what cannot be mapped.
   EXPECT_EQ(fitText(plan, 10 * mebi).find("every step"), std::string::npos);
   // Weights of four bits take no less.

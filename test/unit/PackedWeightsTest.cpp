@@ -4,7 +4,10 @@
 #include "runtime/support/File.h"
 #include "runtime/weights/PackedWeights.h"
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <regex>
 
 using namespace gemma;
 using namespace gemma::test;
@@ -100,6 +103,41 @@ TEST_F(PackedWeights, TruncationIsRefused) {
     EXPECT_OK(writeFileAtomically(path, std::string_view(*bytes).substr(0, keep)));
     EXPECT_FALSE(mapPackedWeights(program, path, origin, false)) << keep;
   }
+  EXPECT_OK(writeFileAtomically(path, std::string_view(*bytes).substr(0, bytes->size() - 1)));
+  EXPECT_ERROR(mapPackedWeights(program, path, origin, false),
+               "expected " + std::to_string(bytes->size()) + " bytes, got " +
+                   std::to_string(bytes->size() - 1));
+}
+
+TEST_F(PackedWeights, PackingTellsHowFarItIs) {
+  std::vector<uint64_t> told;
+  uint64_t all = 0;
+  EXPECT_OK(packWeightsToFile(program, CheckpointTensors(*checkpoint), origin, 2, path,
+                              [&](uint64_t done, uint64_t total) {
+                                told.push_back(done);
+                                all = total;
+                              }));
+  EXPECT_EQ(told.size(), program.weights.size());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(told.back(), all);
+}
+
+/// Processes that map the same file have its pages once: they are the file's own (proc(5), smaps).
+TEST_F(PackedWeights, PagesAreThoseOfTheFile) {
+  auto mapped = mapPackedWeights(program, path, origin, true); // which reads all of them
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  std::ifstream maps("/proc/self/smaps");
+  std::string line, seen;
+  bool inFile = false;
+  while (std::getline(maps, line)) {
+    if (line.find('-') < line.find(' ') && line.find('-') != std::string::npos)
+      inFile = line.find(path.string()) != std::string::npos;
+    else if (inFile && (line.starts_with("Anonymous:") || line.starts_with("Rss:")))
+      seen += line + "\n";
+  }
+  std::smatch match;
+  EXPECT_TRUE(std::regex_search(seen, match, std::regex("Rss: +[1-9]"))) << seen;
+  EXPECT_TRUE(std::regex_search(seen, match, std::regex("Anonymous: +0 kB"))) << seen;
 }
 
 } // namespace

@@ -5,7 +5,8 @@
 
 namespace gemma::driver {
 
-PackingProgress::PackingProgress(bool quiet) : quiet(quiet), terminal(::isatty(STDERR_FILENO)) {}
+PackingProgress::PackingProgress(bool quiet, Clock::time_point start)
+    : quiet(quiet), terminal(::isatty(STDERR_FILENO)), start(start) {}
 
 PackingProgress::~PackingProgress() {
   if (shown && terminal)
@@ -14,9 +15,9 @@ PackingProgress::~PackingProgress() {
 
 void PackingProgress::update(uint64_t done, uint64_t total) {
   double now = std::chrono::duration<double>(Clock::now() - start).count();
-  if (quiet || now < 2 || now - last < (terminal ? 0.2 : 5))
+  if (quiet || now < next)
     return;
-  last = now;
+  next = now + (terminal ? 0.2 : 5);
   shown = true;
   std::fprintf(stderr, "%spacking weights: %3.0f %% of %.2f GiB%s", terminal ? "\r" : "",
                100.0 * double(done) / double(total), double(total) / (1 << 30),

@@ -10,7 +10,9 @@ namespace gemma::driver {
 /// line every 5 seconds elsewhere.
 class PackingProgress {
 public:
-  explicit PackingProgress(bool quiet);
+  using Clock = std::chrono::steady_clock;
+
+  explicit PackingProgress(bool quiet, Clock::time_point start = Clock::now());
   ~PackingProgress();
   PackingProgress(const PackingProgress &) = delete;
   PackingProgress &operator=(const PackingProgress &) = delete;
@@ -19,11 +21,9 @@ public:
   void update(uint64_t done, uint64_t total);
 
 private:
-  using Clock = std::chrono::steady_clock;
-
   bool quiet, terminal, shown = false;
-  double last = 0; ///< seconds
-  Clock::time_point start = Clock::now();
+  double next = 2; ///< seconds after the start
+  Clock::time_point start;
 };
 
 } // namespace gemma::driver

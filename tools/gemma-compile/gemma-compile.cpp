@@ -1,6 +1,7 @@
 // gemma-compile: a checkpoint or a configuration becomes one artifact.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/ConfigReader.h"
+#include "runtime/device/WorkerPool.h"
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/Inspect.h"
 #include "runtime/engine/MemoryPlan.h"
@@ -20,7 +21,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <unistd.h>
 
 using namespace gemma;
@@ -87,7 +87,7 @@ std::string grouped(uint64_t value) {
 
 Expected<MemoryPlan> planOf(const Program &program) {
   MemoryRequest request;
-  request.threads = std::max(1u, std::thread::hardware_concurrency());
+  request.threads = WorkerPool::availableThreads(); // as gemma-run
   return planMemory(program, request);
 }
 
@@ -371,7 +371,9 @@ std::function<Status()> declare(CLI::App &app) {
                  "on, or off: keys are stored even where they follow from the values (default: on; "
                  "off with --fusion off)")
       ->check(CLI::IsMember({"on", "off"}));
-  app.add_option("--isa", options.isas, "list of instruction sets to compile for (default: all)")
+  app.add_option("--isa", options.isas,
+                 "list of baseline, avx2, avx512, avx512vnni: instruction sets to compile for "
+                 "(default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--stop-after", line->stopAfter, "print the IR after this phase")

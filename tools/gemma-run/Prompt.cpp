@@ -110,13 +110,16 @@ private:
     if (!profile)
       return {};
     profile->stop();
-    if (options.profile) {
-      if (Status status = profile->measureLimits(); !status)
+    if (!options.profileOut.empty())
+      if (Status status = profile->writeTrace(options.profileOut); !status)
         return status;
-      if (!options.json)
-        std::fprintf(stderr, "%s", profile->text().c_str());
-    }
-    return options.profileOut.empty() ? Status() : profile->writeTrace(options.profileOut);
+    if (!options.profile)
+      return {};
+    if (Status status = profile->measureLimits(); !status)
+      return status;
+    if (!options.json)
+      std::fprintf(stderr, "%s", profile->text().c_str());
+    return {};
   }
 
   GenerationEvents events() {

@@ -32,21 +32,19 @@ Status refuseCheckpoint(const std::filesystem::path &path) {
                   "  gemma-compile " + folder.string() + " -o " + name + ".gemma");
 }
 
-/// Says so if mapped weights are more than memory: it works, at the disk's speed.
-void sayIfLargerThanMemory(const std::string &file, const WeightArena &weights) {
-  uint64_t available = availableMemory();
-  if (weights.bytes() > available)
-    std::fprintf(
-        stderr,
-        "%s: %.2f GiB of weights are mapped, %.2f GiB of memory are free: every step reads "
-        "some from the disk again\n",
-        file.c_str(), double(weights.bytes()) / (1 << 30), double(available) / (1 << 30));
+/// Says so if mapped weights and the rest are more than memory.
+void sayIfLargerThanMemory(const std::string &file, const Program &program,
+                           const MemoryRequest &request) {
+  Expected<MemoryPlan> plan = planMemory(program, request);
+  std::string text = plan ? mappedText(*plan) : ""; // a plan that is refused is refused at load
+  if (!text.empty())
+    std::fprintf(stderr, "%s: %s\n", file.c_str(), text.c_str());
 }
 
 /// Packed weights: a file that the command line names, whatever it was packed from, or what lies
 /// beside the artifact, which must be of what the artifact was compiled for.
 Expected<WeightArena> mapWeights(const Artifact &artifact, const std::string &file, bool named,
-                                 const RunOptions &options) {
+                                 const RunOptions &options, const MemoryRequest &request) {
   std::string origin = named && !options.verifyWeights ? "" : weightsOrigin(artifact);
   Expected<WeightArena> weights =
       mapPackedWeights(artifact.program, file, origin, options.verifyWeights);
@@ -55,7 +53,7 @@ Expected<WeightArena> mapWeights(const Artifact &artifact, const std::string &fi
                  : badInput(weights.error().message +
                             "; pack it again, remove it, or give --weights DIR");
   if (!options.quiet)
-    sayIfLargerThanMemory(file, *weights);
+    sayIfLargerThanMemory(file, artifact.program, request);
   return weights;
 }
 
@@ -72,7 +70,8 @@ Expected<std::shared_ptr<const Model>> loadModel(Artifact artifact, const RunOpt
       std::filesystem::exists(options.artifact + ".weights", code))
     packed = options.artifact + ".weights";
   if (!packed.empty()) {
-    Expected<WeightArena> weights = mapWeights(artifact, packed, named, options);
+    Expected<WeightArena> weights =
+        mapWeights(artifact, packed, named, options, modelOptions.memory);
     if (!weights)
       return weights.status();
     return Model::load(std::move(artifact), std::move(*weights), modelOptions);
