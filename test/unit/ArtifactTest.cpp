@@ -152,7 +152,7 @@ TEST_F(ArtifactTest, NamesTheVersionThatDiffers) {
   changed = bytes;
   changed[12] = 9;
   seal(changed);
-  EXPECT_NE(refusal(changed).find("kernel ABI version 1, got 9"), std::string::npos);
+  EXPECT_NE(refusal(changed).find("kernel ABI version 2, got 9"), std::string::npos);
   EXPECT_NE(refusal("{}").find("not an artifact"), std::string::npos);
 }
 
