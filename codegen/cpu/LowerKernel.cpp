@@ -22,7 +22,7 @@ Value loadAt(KernelBuilder &b, Value base, int64_t byteOffset, Type type) {
 void emitArguments(KernelBuilder &b, kernel::FuncOp kernel, Value args) {
   Type pointer = args.getType();
   Value sizes = loadAt(b, args, 0, pointer);
-  for (int i = 0; i < 5; ++i)
+  for (int64_t i = 0; i < 5; ++i)
     b.sizes.push_back(
         arith::IndexCastOp::create(b, b.getIndexType(), loadAt(b, sizes, 8 * i, b.getI64Type())));
   b.unprepared =
@@ -45,7 +45,7 @@ void emitArguments(KernelBuilder &b, kernel::FuncOp kernel, Value args) {
                          llvm::formatv("{0}", argument.getType()).str());
       return;
     }
-    Value base = loadAt(b, table, 8 * argument.getArgNumber(), pointer);
+    Value base = loadAt(b, table, 8 * int64_t(argument.getArgNumber()), pointer);
     b.views[argument] = b.makeView(base, type);
   }
 }

@@ -20,10 +20,10 @@ protected:
     auto opened = Checkpoint::open(sourcePath("test/data/models/bad/base"));
     ASSERT_TRUE(opened) << opened.error().message;
     checkpoint.emplace(std::move(*opened));
-    add("embed", {"embed_tokens.weight"}, {32, 16}, ScalarType::BF16, 16, 2, 1, 32 * 16 * 2);
-    add("norm", {"norm.weight"}, {16}, ScalarType::F32, 0, 1, 1, 16 * 4);
+    add("embed", {"embed_tokens.weight"}, {32, 16}, ScalarType::BF16, 16, 2, 1, 1024);
+    add("norm", {"norm.weight"}, {16}, ScalarType::F32, 0, 1, 1, 64);
     add("gate_up", {"layers.0.mlp.gate_proj.weight", "layers.0.mlp.up_proj.weight"}, {48, 16},
-        ScalarType::F32, 16, 1, 2, 4 * 16 * 16 * 4);
+        ScalarType::F32, 16, 1, 2, 4096);
     path = folder.path() / "w";
     EXPECT_OK(packWeightsToFile(program, CheckpointTensors(*checkpoint), origin, 2, path));
   }
