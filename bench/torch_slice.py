@@ -27,13 +27,12 @@ def made_up(config):
     text["final_logit_softcapping"] = float(text["final_logit_softcapping"])
     with torch.device("meta"):
         model = Gemma4ForCausalLM(Gemma4TextConfig(**text)).to(torch.bfloat16)
-    tables = {name: buffer for name, buffer in model.named_buffers()}
     model = model.to_empty(device="cpu")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.uniform_(-0.02, 0.02)
-        for name, buffer in model.named_buffers():
-            buffer.fill_(0.01 if name in tables else 1)
+        for buffer in model.buffers():
+            buffer.fill_(0.01)
     return model.eval()
 
 

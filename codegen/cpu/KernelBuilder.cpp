@@ -147,6 +147,16 @@ void KernelBuilder::loop(Value lo, Value hi, int64_t step, function_ref<void(Val
   });
 }
 
+SmallVector<Value> KernelBuilder::unrolledLoop(Value lo, Value hi, int64_t unroll,
+                                               ValueRange carried, Body body) {
+  return loop(lo, hi, unroll, carried, [&](Value at, ValueRange before) {
+    SmallVector<Value> next(before);
+    for (int64_t u = 0; u < unroll; ++u)
+      next = body(add(at, index(u)), next);
+    return next;
+  });
+}
+
 Value KernelBuilder::isFirstOfWorker(Value block) {
   if (!block)
     return unprepared;

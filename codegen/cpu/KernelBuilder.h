@@ -70,6 +70,9 @@ public:
   llvm::SmallVector<Value> loop(Value lo, Value hi, int64_t step, mlir::ValueRange carried,
                                 Body body);
   void loop(Value lo, Value hi, int64_t step, llvm::function_ref<void(Value)> body);
+  /// A loop by one of which `unroll` turns are one of the code's; they must divide hi - lo.
+  llvm::SmallVector<Value> unrolledLoop(Value lo, Value hi, int64_t unroll,
+                                        mlir::ValueRange carried, Body body);
   void when(Value condition, llvm::function_ref<void()> body);
   /// Whether this is the first block of the launch that the worker runs; `block` is null outside
   /// the grid. What such a block leaves in scratch need not be done again.

@@ -150,15 +150,11 @@ private:
     // Without fused multiply-add the unrolled steps' sums move between registers, and spill.
     int64_t unroll = !b.target.fma ? 1 : tile.rows == 1 ? 4 : 2, unrolled = steps / unroll * unroll;
     SmallVector<Value> sums(tile.rows * columns, b.constant(b.vec(compute, lanes), 0.0));
-    sums = b.loop(b.index(0), b.index(unrolled), unroll, sums, [&](Value k, ValueRange carried) {
-      SmallVector<Value> next(carried);
-      for (int64_t u = 0; u < unroll; ++u) {
-        Value ku = b.add(k, b.index(u));
-        prefetch(panelIndices, ku, column, tile.vectors);
-        next = step(ku, stepK, next);
-      }
-      return next;
-    });
+    sums = b.unrolledLoop(b.index(0), b.index(unrolled), unroll, sums,
+                          [&](Value k, ValueRange carried) {
+                            prefetch(panelIndices, k, column, tile.vectors);
+                            return step(k, stepK, carried);
+                          });
     for (int64_t k = unrolled; k < steps; ++k)
       sums = step(b.index(k), stepK, sums);
     // An odd depth: the weight's padding is zero, but the activation beyond the row is not ours.
@@ -314,12 +310,7 @@ private:
     // Without fused multiply-add the unrolled steps' sums move between registers, and spill.
     int64_t unroll = b.target.fma ? 4 : 1;
     Value whole = depth % unroll ? b.mul(b.floorDiv(k.count, unroll), unroll) : k.count;
-    sums = b.loop(b.index(0), whole, unroll, sums, [&](Value at, ValueRange carried) {
-      SmallVector<Value> next(carried);
-      for (int64_t u = 0; u < unroll; ++u)
-        next = addStep(b.add(at, b.index(u)), next);
-      return next;
-    });
+    sums = b.unrolledLoop(b.index(0), whole, unroll, sums, addStep);
     if (depth % unroll)
       sums = b.loop(whole, k.count, 1, sums, addStep);
     for (int64_t r = 0; r < tile.rows; ++r)

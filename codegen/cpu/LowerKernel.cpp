@@ -52,10 +52,8 @@ void emitArguments(KernelBuilder &b, kernel::FuncOp kernel, Value args) {
 
 void emitOps(KernelBuilder &b, Block &block) {
   bool inGrid = isa<kernel::GridOp>(block.getParentOp());
-  auto emit = [&](auto op, auto lower) {
-    // The range of block 0 stores what `once` says, whatever it finds in the scratch.
-    auto rows = dyn_cast<kernel::RowsOp>(op.getOperation());
-    if (inGrid || (rows && rows.getOnce()))
+  auto emit = [&](bool always, auto op, auto lower) {
+    if (inGrid || always)
       lower(b, op);
     else
       b.when(b.isFirstOfWorker(Value()), [&] { lower(b, op); });
@@ -72,8 +70,9 @@ void emitOps(KernelBuilder &b, Block &block) {
             emitOps(b, grid.getBody().front());
           });
         })
-        .Case([&](kernel::RowsOp rows) { emit(rows, lowerRows); })
-        .Case([&](kernel::QuantizeOp quantize) { emit(quantize, lowerQuantize); })
+        // The range of block 0 stores what `once` says, whatever it finds in the scratch.
+        .Case([&](kernel::RowsOp rows) { emit(rows.getOnce(), rows, lowerRows); })
+        .Case([&](kernel::QuantizeOp quantize) { emit(false, quantize, lowerQuantize); })
         .Case([&](kernel::ContractOp contract) { lowerContract(b, contract); })
         .Case([&](kernel::AttentionOp attention) { lowerAttention(b, attention); })
         .Case([&](kernel::TopKOp topk) { lowerTopK(b, topk); })

@@ -59,14 +59,12 @@ private:
     // Last in scratch; planned for every instruction set, whether it needs it or not.
     const View &pairs = blocks.back();
     int64_t most = pairs.dim(0);
-    Value all = b.less(rows, b.index(most + 1));
     Value block = op.getBlock() ? b.values.lookup(op.getBlock()) : Value();
     b.loop(b.index(0), rows, most, [&](Value first) {
       Value end = b.minimum(rows, b.add(first, b.index(most)));
       // They stay there for the worker's other blocks, unless other rows take their place.
-      Value keep = arith::XOrIOp::create(b, b.isFirstOfWorker(block), b.integer(b.getI1Type(), 1));
-      Value expanded = arith::AndIOp::create(b, all, keep);
-      b.when(arith::XOrIOp::create(b, expanded, b.integer(b.getI1Type(), 1)), [&] {
+      Value tooMany = b.less(b.index(most), rows);
+      b.when(arith::OrIOp::create(b, b.isFirstOfWorker(block), tooMany), [&] {
         b.loop(first, end, 1, [&](Value row) {
           expand(row, b.index(0), b.index(act.dim(1)), pairs, b.sub(row, first));
         });
@@ -180,13 +178,7 @@ private:
       // In one block all sums of a group are one expression, which LLVM computes sum by sum,
       // weights and activations waiting on the stack.
       int64_t unroll = tile.rows == 1 ? stored / 2 : 1;
-      integers =
-          b.loop(b.index(0), b.index(stored), unroll, integers, [&](Value j, ValueRange carried) {
-            SmallVector<Value> next(carried);
-            for (int64_t u = 0; u < unroll; ++u)
-              next = addLine(b.add(j, b.index(u)), next);
-            return next;
-          });
+      integers = b.unrolledLoop(b.index(0), b.index(stored), unroll, integers, addLine);
       SmallVector<Value> next, columnScales;
       for (Value p : panels)
         for (int64_t v = 0; v < tile.vectors; ++v)
@@ -320,8 +312,8 @@ private:
       for (int64_t c = 0; c < columns; ++c)
         sums.push_back(loadSum(tile, r, c));
     }
-    auto addStep = [&](Value group, Value step, SmallVector<Value> &integers) {
-      SmallVector<Value> weights;
+    auto addStep = [&](Value group, Value step, ValueRange before) {
+      SmallVector<Value> after(before), weights;
       for (int64_t p = 0; p < tile.panels; ++p)
         for (int64_t v = 0; v < tile.vectors; ++v)
           weights.push_back(loadPrepared(p, group, step, tile.column + v * lanes));
@@ -329,8 +321,9 @@ private:
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value x = dots.activations(codesOfBlock(), rows[size_t(r)], code, 0);
         for (int64_t c = 0; c < columns; ++c)
-          integers[place(r, c)] = dots.addPrepared(integers[place(r, c)], weights[size_t(c)], x);
+          after[place(r, c)] = dots.addPrepared(after[place(r, c)], weights[size_t(c)], x);
       }
+      return after;
     };
     // While a group's integer sums fill the registers, those in f32 wait on the stack.
     auto addGroup = [&](Value group, ValueRange before) {
@@ -342,13 +335,9 @@ private:
           integers.push_back(dots.beginPrepared(begin));
       // A loop: in one block LLVM computes sum by sum, weights waiting on the stack.
       int64_t unroll = b.target.fma ? 2 : 1;
-      integers = b.loop(b.index(0), b.index(dots.steps()), unroll, integers,
-                        [&](Value step, ValueRange carried) {
-                          SmallVector<Value> next(carried);
-                          for (int64_t u = 0; u < unroll; ++u)
-                            addStep(group, b.add(step, b.index(u)), next);
-                          return next;
-                        });
+      integers = b.unrolledLoop(
+          b.index(0), b.index(dots.steps()), unroll, integers,
+          [&](Value step, ValueRange carried) { return addStep(group, step, carried); });
       SmallVector<Value> columnScales = ofColumns(scalesOfBlock(), group);
       for (int64_t r = 0; r < tile.rows; ++r) {
         Value scale = b.broadcast(memref::LoadOp::create(b, actScalesOfBlock().memory,

@@ -80,11 +80,18 @@ std::set<std::string, std::less<>> detect() {
 
 } // namespace
 
+std::string_view missingFeature(std::span<const std::string> needed) {
+  for (const std::string &feature : needed)
+    if (!cpuFeatures().contains(feature))
+      return feature;
+  return {};
+}
+
 std::string cpuName() {
   char text[49] = {};
   for (uint32_t i = 0; i < 3; ++i) {
     Registers r = cpuid(0x80000002 + i, 0);
-    std::memcpy(text + 16 * i, &r, 16);
+    std::memcpy(text + size_t(16) * i, &r, 16);
   }
   std::string name(text);
   size_t begin = name.find_first_not_of(' ');

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace gemma {
 /// Features in LLVM's spelling ("avx2", "avx512vnni"), found with cpuid; those that need registers
 /// which the system does not save (xgetbv) are left out.
 const std::set<std::string, std::less<>> &cpuFeatures();
+
+/// The first of these features that is not there, or empty.
+std::string_view missingFeature(std::span<const std::string> needed);
 
 /// The processor's name, for reports.
 std::string cpuName();

@@ -8,14 +8,6 @@
 
 namespace gemma {
 
-/// The first needed feature that is missing, or empty.
-static std::string_view missingFeature(const IsaCandidate &candidate) {
-  for (const std::string &feature : candidate.features)
-    if (!cpuFeatures().contains(feature))
-      return feature;
-  return {};
-}
-
 static std::string listNames(std::span<const IsaCandidate> candidates) {
   std::string out;
   for (const IsaCandidate &candidate : candidates)
@@ -28,7 +20,7 @@ Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates, std::string
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (candidates[i].name != forced)
         continue;
-      if (std::string_view missing = missingFeature(candidates[i]); !missing.empty())
+      if (std::string_view missing = missingFeature(candidates[i].features); !missing.empty())
         return badInput("GEMMA_ISA=" + std::string(forced) + ": this processor has no " +
                         std::string(missing));
       return i;
@@ -38,7 +30,7 @@ Expected<size_t> chooseIsa(std::span<const IsaCandidate> candidates, std::string
   }
   std::optional<size_t> best;
   for (size_t i = 0; i < candidates.size(); ++i)
-    if (missingFeature(candidates[i]).empty() &&
+    if (missingFeature(candidates[i].features).empty() &&
         (!best || candidates[i].features.size() > candidates[*best].features.size()))
       best = i;
   if (best)

@@ -16,10 +16,10 @@ static Expected<void *> symbolOf(const KernelObject &object, const std::string &
 }
 
 Expected<Module> Module::load(std::string_view elf, const std::string &where) {
-  for (const char *feature : {"avx2", "fma", "f16c", "bmi", "bmi2"})
-    if (!cpuFeatures().count(feature))
-      return badInput(where + ": the emulated device needs a processor with " + feature + "; " +
-                      cpuName() + " has none");
+  const std::vector<std::string> needed = {"avx2", "fma", "f16c", "bmi", "bmi2"};
+  if (std::string_view feature = missingFeature(needed); !feature.empty())
+    return badInput(where + ": the emulated device needs a processor with " + std::string(feature) +
+                    "; " + cpuName() + " has none");
   Expected<KernelObject> object = KernelObject::load(elf, where);
   if (!object)
     return object.status();

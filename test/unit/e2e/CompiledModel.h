@@ -19,13 +19,9 @@ namespace gemma::test {
 /// Instruction sets that this processor can run, the widest first.
 inline std::vector<std::string> runnableIsas() {
   std::vector<std::string> names;
-  for (const codegen::HostIsa &isa : codegen::hostIsas()) {
-    bool all = true;
-    for (const std::string &feature : isa.needs)
-      all &= cpuFeatures().contains(feature);
-    if (all)
+  for (const codegen::HostIsa &isa : codegen::hostIsas())
+    if (missingFeature(isa.needs).empty())
       names.push_back(isa.name);
-  }
   return names;
 }
 

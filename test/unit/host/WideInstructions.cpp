@@ -55,10 +55,7 @@ Value *replacement(llvm::IRBuilder<> &b, llvm::CallInst &call) {
 
 } // namespace
 
-bool cpuRuns(const HostIsa &isa) {
-  return llvm::all_of(isa.needs,
-                      [](const std::string &feature) { return cpuFeatures().contains(feature); });
-}
+bool cpuRuns(const HostIsa &isa) { return missingFeature(isa.needs).empty(); }
 
 std::optional<HostIsa> standIn(const HostIsa &isa) {
   const HostIsa &widest = *llvm::find_if(hostIsas(), cpuRuns);
