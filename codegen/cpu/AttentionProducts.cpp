@@ -4,6 +4,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace gemma::codegen {
@@ -66,6 +68,17 @@ void AttentionBlock::forRows(llvm::function_ref<void(Value, int64_t)> body) {
     if (blockHeads % count == 0)
       break;
     row = end;
+  }
+}
+
+void AttentionBlock::prefetch(const View &cache, ArrayRef<Value> at, int64_t width,
+                              unsigned locality) {
+  constexpr int64_t lineBits = 512;
+  int64_t line = lineBits / cache.element().getIntOrFloatBitWidth();
+  for (int64_t i = 0; i < width; i += line) {
+    SmallVector<Value> place(at);
+    place.back() = b.add(place.back(), b.index(i));
+    b.prefetch(cache, place, locality);
   }
 }
 
@@ -193,20 +206,30 @@ void AttentionProducts::emitOutputs() {
   // scratch, a strip of columns at a time: their lines in the cache, a power of two apart, would
   // push each other out of L1 before the next piece.
   bool direct = block.queryTile == 1 && block.blockHeads == most;
-  int64_t registers = std::min<int64_t>(direct ? block.sums / most : strip.dim(1) / lanes, 6);
+  // A strip's rows are short enough for L1 to keep them all.
+  int64_t registers = std::min<int64_t>(direct ? block.sums / most : strip.dim(1) / lanes, 8);
   if (ofValues.paired())
     registers = std::max<int64_t>(registers / 2 * 2, 2);
+  int64_t pieces = llvm::divideCeil(block.blockHeads, most);
   int64_t step = registers * lanes, parts = block.headDim / step, at = parts * step;
   auto add = [&](Value d, ArrayRef<int64_t> widths) {
     if (direct)
       return block.forRows([&](Value first, int64_t count) { addDirect(d, widths, first, count); });
     fillStrip(d, widths);
+    int64_t columns = std::accumulate(widths.begin(), widths.end(), int64_t(0));
+    auto together = static_cast<size_t>(block.sums / most);
+    int64_t rounds = llvm::divideCeil(static_cast<int64_t>(widths.size()), block.sums / most);
     block.forRows([&](Value first, int64_t count) {
-      auto together = static_cast<size_t>(block.sums / most);
       int64_t column = 0;
       for (size_t i = 0; i < widths.size(); i += together) {
         ArrayRef<int64_t> part = widths.slice(i, std::min(together, widths.size() - i));
-        addStrip(b.add(d, b.index(column)), column, part, first, count);
+        // Not where the strip is filled: so many fetches at once would exhaust the fill buffers.
+        auto eachKey = [&](Value key) {
+          Value round = b.add(b.mul(b.floorDiv(first, most), rounds),
+                              b.index(static_cast<int64_t>(i / together)));
+          prefetchValues(round, pieces * rounds, key, d, columns);
+        };
+        addStrip(b.add(d, b.index(column)), column, part, first, count, eachKey);
         for (int64_t width : part)
           column += width;
       }
@@ -240,19 +263,18 @@ SmallVector<Value> AttentionProducts::loadValues(CacheRegisters &from, ArrayRef<
   return loaded;
 }
 
-/// Calls `body(page, page of the next tile, key of the page, key of the tile)` in loops over pages
-/// and keys of [from, to), which pass sums on.
+/// Calls `body(page, key of the page, key of the tile)` in loops over pages and keys of [from, to),
+/// which pass sums on.
 SmallVector<Value> AttentionProducts::overKeys(Value from, Value to, ValueRange carried,
                                                KeyBody body) {
   Value page = b.floorDiv(from, block.page), endPage = b.ceilDiv(to, block.page);
   return b.loop(page, endPage, 1, carried, [&](Value index, ValueRange sums) {
     Value physical = block.physicalOfTile(index), first = b.mul(index, block.page);
-    Value next = block.physicalOfTile(b.add(index, b.index(block.tilePages)));
     auto clamp = [&](Value key) {
       return b.minimum(b.maximum(b.sub(key, first), b.index(0)), b.index(block.page));
     };
     return b.loop(clamp(from), clamp(to), 1, sums, [&](Value key, ValueRange current) {
-      return body(physical, next, key, b.add(first, key), current);
+      return body(physical, key, b.add(first, key), current);
     });
   });
 }
@@ -262,22 +284,20 @@ void AttentionProducts::fillStrip(Value d, ArrayRef<int64_t> widths) {
   Value from = block.visibleFrom(block.positionOf(b.index(0)));
   Value to = block.visibleTo(block.positionOf(last));
   Type stored = cast<MemRefType>(strip.memory.getType()).getElementType();
-  overKeys(
-      from, to, ValueRange(), [&](Value physical, Value next, Value key, Value place, ValueRange) {
-        int64_t column = 0;
-        for (size_t i = 0; i < widths.size();) {
-          // As it is stored; two registers of the computed type are one or less.
-          bool two = i + 1 < widths.size() && widths[i] == widths[i + 1];
-          int64_t width = two ? 2 * widths[i] : widths[i];
-          SmallVector<Value> at = {physical, block.kvHead, key, b.add(d, b.index(column))};
-          Value part = vector::LoadOp::create(b, b.vec(stored, width), block.values.memory, at);
-          vector::StoreOp::create(b, part, strip.memory, ValueRange{place, b.index(column)});
-          column += width;
-          i += two ? 2 : 1;
-        }
-        prefetch(block.values, {next, block.kvHead, key, d}, column);
-        return SmallVector<Value>();
-      });
+  overKeys(from, to, ValueRange(), [&](Value physical, Value key, Value place, ValueRange) {
+    int64_t column = 0;
+    for (size_t i = 0; i < widths.size();) {
+      // As it is stored; two registers of the computed type are one or less.
+      bool two = i + 1 < widths.size() && widths[i] == widths[i + 1];
+      int64_t width = two ? 2 * widths[i] : widths[i];
+      SmallVector<Value> at = {physical, block.kvHead, key, b.add(d, b.index(column))};
+      Value part = vector::LoadOp::create(b, b.vec(stored, width), block.values.memory, at);
+      vector::StoreOp::create(b, part, strip.memory, ValueRange{place, b.index(column)});
+      column += width;
+      i += two ? 2 : 1;
+    }
+    return SmallVector<Value>();
+  });
 }
 
 /// sums + weight of each row · values, for the rows that see key `place` of the tile (`edge`), or
@@ -334,25 +354,25 @@ void AttentionProducts::addDirect(Value d, ArrayRef<int64_t> widths, Value first
                                   int64_t count) {
   RowTile tile = tileOf(firstRow, count);
   SmallVector<Value> totals = loadOutputs(tile, d, widths);
-  totals = overKeys(tile.from, tile.to, totals,
-                    [&](Value physical, Value next, Value key, Value place, ValueRange sums) {
-                      int64_t width = 0;
-                      for (int64_t part : widths)
-                        width += part;
-                      prefetch(block.values, {next, block.kvHead, key, d}, width);
-                      return addKey(tile, place,
-                                    loadValues(ofValues, {physical, block.kvHead, key}, d, widths),
-                                    sums, /*edge=*/false);
-                    });
+  totals = overKeys(
+      tile.from, tile.to, totals, [&](Value physical, Value key, Value place, ValueRange sums) {
+        int64_t width = 0;
+        for (int64_t part : widths)
+          width += part;
+        prefetchValues(b.index(0), 1, place, d, width);
+        return addKey(tile, place, loadValues(ofValues, {physical, block.kvHead, key}, d, widths),
+                      sums, /*edge=*/false);
+      });
   storeOutputs(tile, d, widths, totals);
 }
 
 void AttentionProducts::addStrip(Value d, int64_t column, ArrayRef<int64_t> widths, Value firstRow,
-                                 int64_t count) {
+                                 int64_t count, llvm::function_ref<void(Value)> eachKey) {
   RowTile tile = tileOf(firstRow, count);
   SmallVector<Value> totals = loadOutputs(tile, d, widths);
   auto add = [&](Value from, Value to, bool edge) {
     totals = b.loop(from, to, 1, totals, [&](Value place, ValueRange sums) {
+      eachKey(place);
       SmallVector<Value> values = loadValues(ofStrip, {place}, b.index(column), widths);
       return addKey(tile, place, values, sums, edge);
     });
@@ -365,17 +385,28 @@ void AttentionProducts::addStrip(Value d, int64_t column, ArrayRef<int64_t> widt
   storeOutputs(tile, d, widths, totals);
 }
 
-/// Decode reads each tile once: `width` elements from `at` on, of a page of the tile, are fetched
-/// of the page that has its place in the next tile.
+/// Fetches into L2 in decode, which reads each tile once.
 void AttentionProducts::prefetch(const View &cache, ArrayRef<Value> at, int64_t width) {
+  if (block.queryTile == 1)
+    block.prefetch(cache, at, width, /*locality=*/2);
+}
+
+/// While `columns` columns from `d` on are summed, in `rounds` rounds over the tile's keys: fetches
+/// the same share of the next tile's values, in the order of memory. Strided rows would defeat the
+/// hardware's prefetcher.
+void AttentionProducts::prefetchValues(Value round, int64_t rounds, Value keyOfTile, Value d,
+                                       int64_t columns) {
   if (block.queryTile != 1)
     return;
-  constexpr int64_t lineBits = 512;
-  int64_t line = lineBits / cache.element().getIntOrFloatBitWidth();
-  for (int64_t i = 0; i < width; i += line) {
-    SmallVector<Value> place(at);
-    place.back() = b.add(place.back(), b.index(i));
-    b.prefetch(cache, place, /*locality=*/2);
+  int64_t ofPage = block.page * block.headDim;
+  int64_t pages = std::max<int64_t>(1, columns * block.tileKeys / ofPage);
+  int64_t width = columns / (pages * rounds); // of each page for a key
+  Value begin = b.mul(d, block.tileKeys);
+  Value offset = b.mul(b.add(b.mul(round, block.tileKeys), keyOfTile), width);
+  for (int64_t i = 0; i < pages; ++i) {
+    Value page = b.add(b.floorDiv(begin, ofPage), b.index(block.tilePages + i));
+    Value element = b.add(b.mod(begin, ofPage), offset);
+    prefetch(block.values, {block.physicalOfTile(page), block.kvHead, b.index(0), element}, width);
   }
 }
 

@@ -46,6 +46,9 @@ struct AttentionBlock {
   /// then fewer.
   void forRows(llvm::function_ref<void(Value firstRow, int64_t count)> body);
   int64_t mostRows() const;
+
+  /// Fetches the lines of `width` elements of a cache from `at` on, into L1 (3) or L2 (2).
+  void prefetch(const View &cache, llvm::ArrayRef<Value> at, int64_t width, unsigned locality);
 };
 
 class AttentionProducts {
@@ -70,7 +73,7 @@ private:
                      llvm::ArrayRef<Value> nextPlaces, int64_t start, int64_t registers);
   struct RowTile;
   using KeyBody = llvm::function_ref<llvm::SmallVector<Value>(
-      Value page, Value nextPage, Value keyOfPage, Value keyOfTile, mlir::ValueRange sums)>;
+      Value page, Value keyOfPage, Value keyOfTile, mlir::ValueRange sums)>;
   RowTile tileOf(Value firstRow, int64_t count);
   llvm::SmallVector<Value> overKeys(Value from, Value to, mlir::ValueRange carried, KeyBody body);
   /// Registers of these widths from column `d` of a row of values, in register order.
@@ -85,9 +88,11 @@ private:
   void fillStrip(Value d, llvm::ArrayRef<int64_t> widths);
   /// accumulators[row, d..] of some rows, from values where they lie, or from columns of the strip.
   void addDirect(Value d, llvm::ArrayRef<int64_t> widths, Value firstRow, int64_t count);
+  /// `eachKey` is told of each key of the tile that is added.
   void addStrip(Value d, int64_t column, llvm::ArrayRef<int64_t> widths, Value firstRow,
-                int64_t count);
+                int64_t count, llvm::function_ref<void(Value key)> eachKey);
   void prefetch(const View &cache, llvm::ArrayRef<Value> at, int64_t width);
+  void prefetchValues(Value round, int64_t rounds, Value keyOfTile, Value d, int64_t columns);
 
   AttentionBlock &block;
   KernelBuilder &b;

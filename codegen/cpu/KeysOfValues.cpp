@@ -67,28 +67,28 @@ void KeysOfValues::turnQueries(Value number) {
   });
 }
 
-void KeysOfValues::rotateTile() {
-  Value firstPage = b.maximum(b.sub(block.firstPage, block.tilePage), b.index(0));
-  Value endPage = b.minimum(b.sub(block.endPage, block.tilePage), b.index(block.tilePages));
+void KeysOfValues::rotatePage(Value page, Value place) {
   Value base = b.mod(block.tileStart, blockPositions);
-  b.loop(firstPage, endPage, 1, [&](Value page) {
-    Value place = block.physicalOfTile(page);
-    b.loop(b.index(0), b.index(block.page), 1, [&](Value key) {
-      Value ofTile = b.add(b.mul(page, block.page), key), position = b.add(base, ofTile);
-      forChunks(b, 0, active, block.lanes, 1, [&](Value d, int64_t width) {
-        Value mate = b.add(d, b.index(half));
-        auto scaled = [&](Value at) {
-          return arith::MulFOp::create(b, value(place, key, at, width),
-                                       b.loadVector(weight, at, width, block.compute));
-        };
-        Value x = scaled(d), y = scaled(mate);
-        Value cosine = b.loadVector(cosLow, {position, d}, width, block.compute);
-        Value sine = b.loadVector(sinLow, {position, d}, width, block.compute);
-        Value back = arith::NegFOp::create(b, sine);
-        b.storeVector(rotated, {ofTile, d}, b.mulAdd(y, back, arith::MulFOp::create(b, x, cosine)));
-        b.storeVector(rotated, {ofTile, b.add(d, b.index(active))},
-                      b.mulAdd(x, sine, arith::MulFOp::create(b, y, cosine)));
-      });
+  b.loop(b.index(0), b.index(block.page), 1, [&](Value key) {
+    if (block.queryTile == 1) { // its scores come next
+      Value next = b.minimum(b.add(key, b.index(1)), b.index(block.page - 1));
+      block.prefetch(block.values, {place, block.kvHead, next, b.index(0)}, block.headDim,
+                     /*locality=*/3);
+    }
+    Value ofTile = b.add(b.mul(page, block.page), key), position = b.add(base, ofTile);
+    forChunks(b, 0, active, block.lanes, 1, [&](Value d, int64_t width) {
+      Value mate = b.add(d, b.index(half));
+      auto scaled = [&](Value at) {
+        return arith::MulFOp::create(b, value(place, key, at, width),
+                                     b.loadVector(weight, at, width, block.compute));
+      };
+      Value x = scaled(d), y = scaled(mate);
+      Value cosine = b.loadVector(cosLow, {position, d}, width, block.compute);
+      Value sine = b.loadVector(sinLow, {position, d}, width, block.compute);
+      Value back = arith::NegFOp::create(b, sine);
+      b.storeVector(rotated, {ofTile, d}, b.mulAdd(y, back, arith::MulFOp::create(b, x, cosine)));
+      b.storeVector(rotated, {ofTile, b.add(d, b.index(active))},
+                    b.mulAdd(x, sine, arith::MulFOp::create(b, y, cosine)));
     });
   });
 }
@@ -198,15 +198,26 @@ void KeysOfValues::scoreKeys(Value firstRow, int64_t count, Value physicalPage, 
 }
 
 void KeysOfValues::emitScores() {
-  Value firstPage = b.maximum(b.sub(block.firstPage, block.tilePage), b.index(0));
-  Value endPage = b.minimum(b.sub(block.endPage, block.tilePage), b.index(block.tilePages));
-  block.forRows([&](Value firstRow, int64_t count) {
+  auto forPages = [&](llvm::function_ref<void(Value page, Value place)> body) {
+    Value first = b.maximum(b.sub(block.firstPage, block.tilePage), b.index(0));
+    Value end = b.minimum(b.sub(block.endPage, block.tilePage), b.index(block.tilePages));
+    b.loop(first, end, 1, [&](Value page) { body(page, block.physicalOfTile(page)); });
+  };
+  auto scorePage = [&](Value firstRow, int64_t count, Value page, Value place) {
     int64_t step = std::min({block.sums / count, block.lanes, block.page});
-    b.loop(firstPage, endPage, 1, [&](Value page) {
-      Value place = block.physicalOfTile(page), first = b.mul(page, block.page);
-      b.loop(b.index(0), b.index(block.page), step,
-             [&](Value key) { scoreKeys(firstRow, count, place, key, b.add(first, key)); });
+    b.loop(b.index(0), b.index(block.page), step, [&](Value key) {
+      scoreKeys(firstRow, count, place, key, b.add(b.mul(page, block.page), key));
     });
+  };
+  // What L1 keeps: a page of keys for the rows of one token, else some rows for the tile's keys.
+  if (block.queryTile == 1)
+    return forPages([&](Value page, Value place) {
+      rotatePage(page, place);
+      block.forRows([&](Value first, int64_t count) { scorePage(first, count, page, place); });
+    });
+  forPages([&](Value page, Value place) { rotatePage(page, place); });
+  block.forRows([&](Value first, int64_t count) {
+    forPages([&](Value page, Value place) { scorePage(first, count, page, place); });
   });
 }
 

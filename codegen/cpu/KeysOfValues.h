@@ -28,13 +28,14 @@ public:
   void foldQueries();
   /// Turns all rows' queries back by the upper angle of the positions from 512 · `number` on.
   void turnQueries(Value number);
-  /// Makes the rotated lanes of the tile's keys.
-  void rotateTile();
   /// scores[row, j] = ⟨query, key j of the tile⟩ for all rows, in an order of sums that depends on
   /// neither. Keys of codes lack the scale of their position.
   void emitScores();
 
 private:
+  /// Makes the rotated lanes of the keys of page `page` of the tile; in decode fetches all lanes
+  /// into L1.
+  void rotatePage(Value page, Value physicalPage);
   /// Adds query · key to the totals, [rows, keys], over lanes [begin, end) of the query. `turned`:
   /// key lanes lie in `rotated`, that many before; else they are the values'.
   void addProducts(llvm::SmallVector<Value> &totals, int64_t begin, int64_t end,

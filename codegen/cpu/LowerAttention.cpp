@@ -159,7 +159,6 @@ private:
         Value last = b.minimum(endTile, b.mul(b.add(number, b.index(1)), tiles));
         b.loop(first, last, 1, [&](Value tile) {
           enterTile(tile);
-          computedKeys->rotateTile();
           computedKeys->emitScores();
           finishTile();
         });

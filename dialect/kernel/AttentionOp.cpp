@@ -141,7 +141,7 @@ SmallVector<MemRefType> AttentionOp::getScratchBlocks() {
       MemRefType::get({rows}, type),
       MemRefType::get({rows}, type),
       MemRefType::get({rows}, type),
-      MemRefType::get({keys, 48}, getElementTypeOrSelf(getVCache().getType()))};
+      MemRefType::get({keys, 64}, getElementTypeOrSelf(getVCache().getType()))};
   if (getKCache())
     return blocks;
   int64_t active = cast<MemRefType>(getKeyParts().back().getType()).getDimSize(1);

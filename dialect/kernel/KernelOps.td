@@ -385,7 +385,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [
 
     Scratch on the host, with N = `query_tile` · heads / kvHeads / `head_parts` rows and n = 4 · page keys
     (512, if that is less): scores `[N, n]`, outputs `[N, D]`, maxima, sums and corrections `[N]`, all of the
-    type `accumulate`, and columns of values `[n, 48]` as they are stored. With `keys_of_values` also turned queries `[N, D]` and rotated lanes of keys
+    type `accumulate`, and columns of values `[n, 64]` as they are stored. With `keys_of_values` also turned queries `[N, D]` and rotated lanes of keys
     `[n, 2 active]`.
 
     Constraints:
