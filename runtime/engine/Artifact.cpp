@@ -4,7 +4,6 @@
 #include "runtime/abi/ProgramJson.h"
 #include "runtime/abi/ProgramSizes.h"
 #include "runtime/engine/ProgramCheck.h"
-#include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
 #include "runtime/support/JsonObject.h"
 #include "runtime/support/MappedFile.h"
@@ -156,7 +155,7 @@ static std::string hintPart(const Artifact &artifact) {
   return hashHex(text) + text;
 }
 
-Status writeArtifact(const std::filesystem::path &path, const Artifact &artifact) {
+Expected<StagedFile> stageArtifact(const std::filesystem::path &path, const Artifact &artifact) {
   if (Status status = checkProgram(artifact.program, "artifact"); !status)
     return internalError("refusing to write an inconsistent artifact: " + status.error().message);
   std::string body = identityPart(artifact);
@@ -170,12 +169,17 @@ Status writeArtifact(const std::filesystem::path &path, const Artifact &artifact
   hasher.update(body);
   appendInteger(header, uint64_t(hint.size()));
   header += hasher.digest();
-  return writeFileAtomically(path, [&](FileWriter &writer) -> Status {
+  return StagedFile::write(path, [&](FileWriter &writer) -> Status {
     for (const std::string *part : {&header, &body, &hint})
       if (Status status = writer.write(*part); !status)
         return status;
     return {};
   });
+}
+
+Status writeArtifact(const std::filesystem::path &path, const Artifact &artifact) {
+  Expected<StagedFile> staged = stageArtifact(path, artifact);
+  return staged ? staged->commit() : staged.status();
 }
 
 //===----------------------------------------------------------------------===//

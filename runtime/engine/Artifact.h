@@ -23,6 +23,7 @@
 
 #include "runtime/abi/Program.h"
 #include "runtime/checkpoint/GenerationConfig.h"
+#include "runtime/support/File.h"
 #include "runtime/support/Status.h"
 
 #include <filesystem>
@@ -97,7 +98,9 @@ struct Artifact {
 /// damaged, made for another version or asks for what this runtime cannot do.
 Expected<Artifact> readArtifact(const std::filesystem::path &path);
 
-/// Checks the program, writes to a temporary name and renames.
+/// Checks the program and writes a file that is to become `path`.
+Expected<StagedFile> stageArtifact(const std::filesystem::path &path, const Artifact &artifact);
+/// The same, and it becomes `path`.
 Status writeArtifact(const std::filesystem::path &path, const Artifact &artifact);
 
 /// Whether the file begins like an artifact; false too if it cannot be read.

@@ -111,41 +111,8 @@ static Status fillFile(int descriptor, const std::string &where,
   return writer.flush();
 }
 
-/// Fills, syncs and closes the temporary file, then gives it its final name.
-static Status fillAndRename(Descriptor &file, const std::filesystem::path &temporary,
-                            const std::filesystem::path &path,
-                            const std::function<Status(FileWriter &)> &fill) {
-  if (Status status = fillFile(file.get(), path, fill); !status)
-    return status;
-  if (::fsync(file.get()) != 0)
-    return systemError(path, "cannot flush to the disk", errno);
-  if (!file.close())
-    return systemError(path, "cannot close", errno);
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return systemError(path, "cannot rename to this name", errno);
-  return {};
-}
-
 static std::filesystem::path folderOf(const std::filesystem::path &path) {
   return path.has_parent_path() ? path.parent_path() : ".";
-}
-
-/// Creates a file beside `path`: its descriptor, and its name in `temporary`.
-static Expected<int> createBeside(const std::filesystem::path &path,
-                                  std::filesystem::path &temporary) {
-  static std::atomic<unsigned> counter{0};
-  // Hidden, unique for process and call; O_EXCL catches what a killed process left.
-  int number = -1;
-  for (int attempt = 0; number < 0 && attempt < 100; ++attempt) {
-    temporary = folderOf(path) / ("." + path.filename().string() + ".tmp-" +
-                                  std::to_string(::getpid()) + "-" + std::to_string(counter++));
-    number = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (number < 0 && errno != EEXIST)
-      break;
-  }
-  if (number < 0)
-    return systemError(path, "cannot create a file in its folder", errno);
-  return number;
 }
 
 namespace {
@@ -168,44 +135,101 @@ Status checkWritable(const std::filesystem::path &path) {
     return place.status();
   if (*place == Place::Device)
     return ::access(path.c_str(), W_OK) == 0 ? Status() : systemError(path, "cannot open", errno);
-  std::filesystem::path temporary;
-  Expected<int> number = createBeside(path, temporary);
-  if (!number)
-    return number.status();
-  Descriptor file(*number);
-  UnfinishedFile unfinished(temporary);
-  ::unlink(temporary.c_str());
-  return {};
+  StagedFile staged(path);
+  Expected<int> number = staged.create();
+  Descriptor file(number ? *number : -1);
+  return number.status();
 }
 
-Status writeFileAtomically(const std::filesystem::path &path,
-                           const std::function<Status(FileWriter &)> &fill) {
+Status checkRoom(const std::filesystem::path &path, uint64_t bytes) {
   Expected<Place> place = placeOf(path);
   if (!place)
     return place.status();
+  std::error_code code;
+  std::filesystem::space_info space = std::filesystem::space(folderOf(path), code);
+  if (*place == Place::Device || code || bytes <= space.available)
+    return {};
+  return badInput(path.string() + ": the disk has " + std::to_string(space.available >> 20) +
+                  " MiB free, expected at least " + std::to_string(bytes >> 20) + " MiB");
+}
+
+StagedFile::StagedFile(std::filesystem::path path) : path(std::move(path)) {}
+
+StagedFile::StagedFile(StagedFile &&other) noexcept
+    : path(std::move(other.path)), temporary(std::exchange(other.temporary, {})),
+      unfinished(std::move(other.unfinished)) {}
+
+StagedFile::~StagedFile() {
+  if (!temporary.empty())
+    ::unlink(temporary.c_str());
+}
+
+Expected<int> StagedFile::create() {
+  static std::atomic<unsigned> counter{0};
+  // Hidden, unique for process and call; O_EXCL catches what a killed process left.
+  int number = -1;
+  for (int attempt = 0; number < 0 && attempt < 100; ++attempt) {
+    std::filesystem::path name =
+        folderOf(path) / ("." + path.filename().string() + ".tmp-" + std::to_string(::getpid()) +
+                          "-" + std::to_string(counter++));
+    unfinished = std::make_unique<UnfinishedFile>(name); // before it is there: nothing is missed
+    number = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (number >= 0)
+      temporary = std::move(name);
+    else if (errno != EEXIST)
+      break;
+  }
+  if (number < 0)
+    return systemError(path, "cannot create a file in its folder", errno);
+  return number;
+}
+
+Expected<StagedFile> StagedFile::write(const std::filesystem::path &path,
+                                       const std::function<Status(FileWriter &)> &fill) {
+  Expected<Place> place = placeOf(path);
+  if (!place)
+    return place.status();
+  StagedFile staged(path);
   if (*place == Place::Device) {
     Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (device.get() < 0)
       return systemError(path, "cannot open", errno);
-    return fillFile(device.get(), path, fill);
+    if (Status status = fillFile(device.get(), path, fill); !status)
+      return status;
+    return staged;
   }
-  std::filesystem::path temporary;
-  Expected<int> number = createBeside(path, temporary);
+  Expected<int> number = staged.create();
   if (!number)
     return number.status();
   Descriptor file(*number);
-  UnfinishedFile unfinished(temporary);
-  Status status = fillAndRename(file, temporary, path, fill);
-  if (!status) {
-    ::unlink(temporary.c_str());
+  if (Status status = fillFile(file.get(), path, fill); !status)
     return status;
-  }
+  if (::fsync(file.get()) != 0)
+    return systemError(path, "cannot flush to the disk", errno);
+  if (!file.close())
+    return systemError(path, "cannot close", errno);
+  return staged;
+}
+
+Status StagedFile::commit() {
+  if (temporary.empty()) // a device
+    return {};
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return systemError(path, "cannot rename to this name", errno);
+  temporary.clear();
+  unfinished.reset();
   // The rename itself reaches the disk with the folder; not every file system can sync one, and the
   // file is complete either way.
   Descriptor parent(::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() >= 0)
     (void)::fsync(parent.get());
   return {};
+}
+
+Status writeFileAtomically(const std::filesystem::path &path,
+                           const std::function<Status(FileWriter &)> &fill) {
+  Expected<StagedFile> staged = StagedFile::write(path, fill);
+  return staged ? staged->commit() : staged.status();
 }
 
 Status writeFileAtomically(const std::filesystem::path &path, std::span<const std::byte> content) {

@@ -14,6 +14,8 @@
 
 namespace gemma {
 
+class UnfinishedFile;
+
 /// The file's bytes; an error if it is no regular file or has more than `limit` bytes.
 Expected<std::string> readWholeFile(const std::filesystem::path &path, uint64_t limit);
 
@@ -40,6 +42,38 @@ private:
   size_t buffered = 0;
   uint64_t total = 0;
 };
+
+/// A file that is complete but not there yet: for files that are to appear together or not at all.
+/// Until commit() it has a temporary name in its folder; it is removed with this object, or by
+/// removeUnfinishedFiles().
+class StagedFile {
+public:
+  /// Calls `fill` to write the content, and flushes it to the disk. A device or pipe (/dev/null) is
+  /// written directly. On any failure nothing is left behind.
+  static Expected<StagedFile> write(const std::filesystem::path &path,
+                                    const std::function<Status(FileWriter &)> &fill);
+  ~StagedFile();
+  StagedFile(StagedFile &&other) noexcept;
+  StagedFile &operator=(StagedFile &&) = delete;
+
+  /// Renames it to `path`: a reader sees what was there before or the whole new file.
+  Status commit();
+
+private:
+  friend Status checkWritable(const std::filesystem::path &path);
+
+  explicit StagedFile(std::filesystem::path path);
+  /// Creates the temporary file: its descriptor.
+  Expected<int> create();
+
+  std::filesystem::path path;
+  std::filesystem::path temporary; ///< empty: there is no such file
+  std::unique_ptr<UnfinishedFile> unfinished;
+};
+
+/// Refused with the numbers if the disk has no room for a new file of so many bytes at `path`,
+/// whose old content stays until then. A device or pipe has.
+Status checkRoom(const std::filesystem::path &path, uint64_t bytes);
 
 /// Calls `fill` to write the content into a temporary file in `path`'s folder, flushes it to the
 /// disk and renames it to `path`: a reader sees the old file or the whole new one. On any failure

@@ -1,7 +1,6 @@
 #include "runtime/weights/PackedWeights.h"
 
 #include "runtime/abi/ProgramJson.h"
-#include "runtime/support/File.h"
 #include "runtime/support/Hash.h"
 
 #include <array>
@@ -35,15 +34,18 @@ static std::string makeHeader(uint64_t payloadBytes, const std::string &recipes,
   return header + hashHex(header);
 }
 
-Status packWeightsToFile(const Program &program, const TensorSource &tensors,
-                         const std::string &origin, int threads, const std::filesystem::path &path,
-                         const PackProgress &progress) {
+Expected<StagedFile> stagePackedWeights(const Program &program, const TensorSource &tensors,
+                                        const std::string &origin, int threads,
+                                        const std::filesystem::path &path,
+                                        const PackProgress &progress) {
   if (origin.size() != kDigest)
     return internalError("packed weights: expected an origin of 32 hex digits");
   Expected<WeightPlaces> places = planWeights(program);
   if (!places)
     return places.status();
-  return writeFileAtomically(path, [&](FileWriter &file) -> Status {
+  if (Status status = checkRoom(path, kPayload + places->total + kDigest); !status)
+    return status.error();
+  return StagedFile::write(path, [&](FileWriter &file) -> Status {
     std::string header = makeHeader(places->total, recipeHash(program), origin);
     header.resize(kPayload, '\0');
     if (Status status = file.write(header); !status)
@@ -57,6 +59,14 @@ Status packWeightsToFile(const Program &program, const TensorSource &tensors,
       return status;
     return file.write(hasher.digest());
   });
+}
+
+Status packWeightsToFile(const Program &program, const TensorSource &tensors,
+                         const std::string &origin, int threads, const std::filesystem::path &path,
+                         const PackProgress &progress) {
+  Expected<StagedFile> staged =
+      stagePackedWeights(program, tensors, origin, threads, path, progress);
+  return staged ? staged->commit() : staged.status();
 }
 
 Expected<WeightArena> mapPackedWeights(const Program &program, const std::filesystem::path &path,

@@ -15,6 +15,7 @@
 //   ..    32  XXH3-128 of the payload, hex digits
 #pragma once
 
+#include "runtime/support/File.h"
 #include "runtime/weights/WeightArena.h"
 
 #include <filesystem>
@@ -23,8 +24,13 @@ namespace gemma {
 
 inline constexpr uint32_t packedWeightsVersion = 2;
 
-/// Packs weight by weight into `path` (temporary name, then renamed); memory for one weight at a
-/// time. `origin`: 32 hex digits.
+/// Packs weight by weight into a file that is to become `path`; memory for one weight at a time.
+/// `origin`: 32 hex digits. Refused before anything is packed if the disk has no room.
+Expected<StagedFile> stagePackedWeights(const Program &program, const TensorSource &tensors,
+                                        const std::string &origin, int threads,
+                                        const std::filesystem::path &path,
+                                        const PackProgress &progress = {});
+/// The same, and it becomes `path`.
 Status packWeightsToFile(const Program &program, const TensorSource &tensors,
                          const std::string &origin, int threads, const std::filesystem::path &path,
                          const PackProgress &progress = {});

@@ -97,6 +97,38 @@ TEST(WriteFileTest, UnfinishedFilesCanBeRemoved) {
   EXPECT_FALSE(std::filesystem::exists(folder / "b"));
 }
 
+// Complete, but there only after commit().
+TEST(WriteFileTest, StagedFilesAreNotThereYet) {
+  TempFolder folder;
+  writeText(folder / "a", "old");
+  auto stage = [&](const char *name) {
+    return StagedFile::write(folder / name, [](FileWriter &writer) { return writer.write("new"); });
+  };
+  {
+    Expected<StagedFile> dropped = stage("a");
+    ASSERT_TRUE(dropped.ok());
+    EXPECT_EQ(filesIn(folder.path()), 2u);
+  }
+  EXPECT_EQ(filesIn(folder.path()), 1u);
+  Expected<StagedFile> first = stage("a"), second = stage("b"), removed = stage("c");
+  ASSERT_TRUE(first.ok() && second.ok() && removed.ok());
+  EXPECT_EQ(readText(folder / "a"), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));
+  EXPECT_OK(first->commit());
+  EXPECT_OK(second->commit());
+  EXPECT_EQ(readText(folder / "a"), "new");
+  EXPECT_EQ(readText(folder / "b"), "new");
+  removeUnfinishedFiles(); // the third one
+  EXPECT_EQ(filesIn(folder.path()), 2u);
+  EXPECT_ERROR(removed->commit(), "c: cannot rename to this name");
+  // A device has no other name.
+  Expected<StagedFile> device =
+      StagedFile::write("/dev/null", [](FileWriter &writer) { return writer.write("new"); });
+  ASSERT_TRUE(device.ok());
+  EXPECT_OK(device->commit());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST(WriteFileTest, ReportsBadPlaces) {
   TempFolder folder;
   EXPECT_ERROR(writeFileAtomically(folder / "none/a", "x"), "No such file or directory");

@@ -140,4 +140,20 @@ TEST_F(PackedWeights, PagesAreThoseOfTheFile) {
   EXPECT_TRUE(std::regex_search(seen, match, std::regex("Anonymous: +0 kB"))) << seen;
 }
 
+TEST_F(PackedWeights, NoRoomIsSaidBeforePacking) {
+  // 2^60 bytes of weights that nobody has: they are not asked for.
+  add("huge", {"nowhere"}, {1 << 29, 1 << 29}, ScalarType::F32, 0, 1, 1, uint64_t(1) << 60);
+  std::filesystem::path other = folder.path() / "other";
+  Status status =
+      packWeightsToFile(program, CheckpointTensors(*checkpoint), std::string(32, 'a'), 2, other);
+  ASSERT_FALSE(status.ok());
+  EXPECT_TRUE(std::regex_match(status.error().message,
+                               std::regex(".*/other: the disk has [0-9]+ MiB free, expected at "
+                                          "least 1099511627776 MiB")))
+      << status.error().message;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()),
+                          std::filesystem::directory_iterator()),
+            1); // `path` alone
+}
+
 } // namespace

@@ -10,6 +10,7 @@
 #include "dialect/kernel/Kernel.h"
 #include "import/Import.h"
 #include "passes/Pipelines.h"
+#include "runtime/abi/ProgramSizes.h"
 #include "runtime/engine/Model.h"
 #include "runtime/support/File.h"
 #include "tools/driver/TypeFlags.h"
@@ -76,7 +77,7 @@ static bool isInteger(std::optional<ScalarType> type) {
 }
 
 /// Checks the types of weights and fills in those that follow from others.
-static Status resolveWeightTypes(CompileOptions &options) {
+static Status resolveWeightTypes(CompileOptions &options, const ModelConfig &config) {
   ScalarType dtype = dtypeOf(options);
   auto check = [&](const char *flag, const std::optional<ScalarType> &type) -> Status {
     if (!type || *type == dtype)
@@ -102,6 +103,10 @@ static Status resolveWeightTypes(CompileOptions &options) {
   if (!options.embeddingType)
     options.embeddingType =
         options.weightType == ScalarType::I4 ? ScalarType::I8 : *options.weightType;
+  if (options.embeddingType == ScalarType::I4 && config.hidden % scaleGroup != 0)
+    return usage("--embedding-type: rows of int4 are whole groups of " +
+                 std::to_string(scaleGroup) + ", and hidden_size is " +
+                 std::to_string(config.hidden) + "; expected int8");
   if (options.codeType && options.codeType != ScalarType::I8 && options.codeType != ScalarType::I16)
     return usage("--activations: expected int8 or int16, got " + driver::flagOf(*options.codeType));
   if (options.codeType && !isInteger(options.weightType) && !isInteger(options.embeddingType))
@@ -157,7 +162,7 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     return usage("--dtype: expected f64, f32 or bf16, got " + std::string(name(*out.dtype)));
   if (Status status = checkTargets(out); !status)
     return status.error();
-  if (Status status = resolveWeightTypes(out); !status)
+  if (Status status = resolveWeightTypes(out, config); !status)
     return status.error();
   if (Status status = resolveCacheType(out); !status)
     return status.error();

@@ -1,6 +1,7 @@
 #include "tools/driver/Cli.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -63,6 +64,7 @@ int reportError(const char *name, const Error &error) {
 
 int runTool(const char *name, const char *description, DeclareTool declare, int argc,
             const char *const *argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // beyond `ulimit -f` writing fails, as on a full disk
   // The one place where exceptions of libraries end.
   try {
     return declareParseRun(name, description, declare, argc, argv);

@@ -2,7 +2,6 @@
 
 #include "runtime/support/UnfinishedFile.h"
 
-#include <csignal>
 #include <unistd.h>
 
 namespace gemma::driver {
@@ -20,11 +19,28 @@ void catchInterrupts() {
 
 void endOnInterrupt() {
   struct sigaction action{};
-  action.sa_handler = [](int) {
+  action.sa_handler = [](int signal) {
     removeUnfinishedFiles();
-    _exit(interruptedCode);
+    _exit(128 + signal);
   };
-  sigaction(SIGINT, &action, nullptr);
+  for (int signal : endingSignals) {
+    struct sigaction before{};
+    sigaction(signal, nullptr, &before);
+    if (signal != SIGHUP || before.sa_handler != SIG_IGN) // nohup has it ignored
+      sigaction(signal, &action, nullptr);
+  }
+}
+
+IgnoreInterrupts::IgnoreInterrupts() {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  for (size_t i = 0; i < endingSignals.size(); ++i)
+    sigaction(endingSignals[i], &ignore, &before[i]);
+}
+
+IgnoreInterrupts::~IgnoreInterrupts() {
+  for (size_t i = 0; i < endingSignals.size(); ++i)
+    sigaction(endingSignals[i], &before[i], nullptr);
 }
 
 } // namespace gemma::driver

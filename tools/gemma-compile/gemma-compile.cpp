@@ -122,6 +122,15 @@ std::string codeFor(const Artifact &artifact, const CommandLine &line) {
   return names;
 }
 
+/// How weights are stored, as the options name it: "bf16", "int4, embeddings int8".
+std::string weightTypes(const Program &program) {
+  std::string text = driver::flagOf(program.weightType);
+  for (const WeightRecipe &weight : program.weights)
+    if (weight.sources.front() == "embed_tokens.weight" && weight.storage != program.weightType)
+      text += ", embeddings " + driver::flagOf(weight.storage);
+  return text;
+}
+
 void printSummary(const Artifact &artifact, const MemoryPlan &plan, const CommandLine &line,
                   double seconds) {
   uint64_t code = 0;
@@ -129,11 +138,11 @@ void printSummary(const Artifact &artifact, const MemoryPlan &plan, const Comman
     code += object.bytes.size();
   std::cerr << line.output << "\n"
             << "  parameters   " << grouped(parameterCount(artifact.program.config)) << "\n"
-            << "  weights      " << megabytes(plan.weights) << " ("
-            << name(artifact.program.weightType) << ")\n"
+            << "  weights      " << megabytes(plan.weights) << " (" << weightTypes(artifact.program)
+            << ")\n"
             << "  KV cache     " << megabytes(plan.slidingCache + plan.globalCache) << " ("
             << plan.batch << " x " << plan.context << " positions, "
-            << name(artifact.program.cacheType) << ")\n"
+            << driver::flagOf(artifact.program.cacheType) << ")\n"
             << "  activations  " << megabytes(plan.activations + plan.scratch) << "\n"
             << "  kernels      " << artifact.program.kernels.size() << " for "
             << codeFor(artifact, line) << ", " << megabytes(code) << "\n"
@@ -165,8 +174,9 @@ Status inspect(const CommandLine &line) {
                    line.json ? inspectJson(*artifact).dump(1) + "\n" : inspectText(*artifact));
 }
 
-/// Packs into OUT.weights.
-Status packWeights(const Artifact &artifact, const Source &source, const CommandLine &line) {
+/// Packs the weights for OUT.weights, which is not there yet.
+Expected<StagedFile> packWeights(const Artifact &artifact, const Source &source,
+                                 const CommandLine &line) {
   std::unique_ptr<TensorSource> tensors;
   if (artifact.syntheticSeed)
     tensors = std::make_unique<SyntheticTensors>(source.config, *artifact.syntheticSeed);
@@ -174,17 +184,30 @@ Status packWeights(const Artifact &artifact, const Source &source, const Command
     tensors = std::make_unique<CheckpointTensors>(*source.checkpoint);
   else
     return internalError("weights to pack from nowhere");
-  std::string output = line.output + ".weights";
-  {
-    driver::PackingProgress shown(line.quiet);
-    auto progress = [&](uint64_t done, uint64_t total) { shown.update(done, total); };
-    if (Status status = packWeightsToFile(artifact.program, *tensors, weightsOrigin(artifact), 0,
-                                          output, progress);
-        !status)
-      return status;
-  }
+  driver::PackingProgress shown(line.quiet);
+  auto progress = [&](uint64_t done, uint64_t total) { shown.update(done, total); };
+  return stagePackedWeights(artifact.program, *tensors, weightsOrigin(artifact), 0,
+                            line.output + ".weights", progress);
+}
+
+/// Writes OUT and, if it is asked for, OUT.weights: both, or on an error or Ctrl-C what was there
+/// before stays.
+Status writeOutputs(const Artifact &artifact, const Source &source, const CommandLine &line) {
+  if (!line.packWeights)
+    return writeArtifact(line.output, artifact);
+  Expected<StagedFile> weights = packWeights(artifact, source, line);
+  if (!weights)
+    return weights.status();
+  Expected<StagedFile> staged = stageArtifact(line.output, artifact);
+  if (!staged)
+    return staged.status();
+  driver::IgnoreInterrupts both;
+  if (Status status = staged->commit(); !status)
+    return status;
+  if (Status status = weights->commit(); !status)
+    return status;
   if (!line.quiet)
-    std::cerr << "packed weights in " << output << "\n";
+    std::cerr << "packed weights in " << line.output << ".weights\n";
   return {};
 }
 
@@ -298,11 +321,8 @@ Status compile(CommandLine &line) {
   Expected<MemoryPlan> plan = planOf(artifact->program);
   if (!plan)
     return plan.error();
-  if (Status status = writeArtifact(line.output, *artifact); !status)
+  if (Status status = writeOutputs(*artifact, *source, line); !status)
     return status;
-  if (line.packWeights)
-    if (Status status = packWeights(*artifact, *source, line); !status)
-      return status;
   if (!line.quiet) {
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
