@@ -86,7 +86,7 @@ size_t cacheLaneFromName(std::string_view name) {
 }
 
 /// k_scales and v_scales.
-static bool isScaleLane(size_t lane) { return lane >= 2; }
+bool isScaleLane(size_t lane) { return lane >= 2; }
 
 bool hasLane(const CachePlan &cache, size_t lane) {
   return lane < cacheLaneCount && (cache.keys || lane % 2 != 0) &&

@@ -36,6 +36,8 @@ inline constexpr std::string_view cacheLaneNames[cacheLaneCount] = {"k", "v", "k
                                                                     "v_scales"};
 /// cacheLaneCount if the name is none.
 size_t cacheLaneFromName(std::string_view name);
+/// Whether a lane is of scales (f32, one a position and head), not of the cache's elements.
+bool isScaleLane(size_t lane);
 /// Whether the cache has this lane.
 bool hasLane(const CachePlan &cache, size_t lane);
 /// Bytes of one page of one lane of a cache that has it.

@@ -46,7 +46,14 @@ public:
   /// length = 0 is always possible. More is an error that changes nothing.
   Status truncate(int64_t length);
 
+  /// Gives an empty sequence `length` tokens with made-up keys and values, without computing them:
+  /// for measuring what steps take after so many. Refused if there is no room, or if reads of dead
+  /// cache places are watched (ContextOptions::poison, the emulated device).
+  Status makeUp(int64_t length);
+
 private:
+  /// Takes the pages that `length` tokens need more than there are.
+  void takePages(int64_t length);
   /// Gives back the pages that `length` tokens do not need.
   void releasePages(int64_t length);
   friend class Context;

@@ -144,11 +144,7 @@ void Context::fillInputs(std::span<const StepRow> rows, const GemmaSizes &sizes,
   for (size_t b = 0; b < rows.size(); ++b) {
     Sequence &sequence = *rows[b].sequence;
     int64_t start = sequence.tokens, count = int64_t(rows[b].tokens.size());
-    while (int64_t(sequence.pages.size()) * 16 < start + count) {
-      sequence.pages.push_back(freePages.back());
-      freePages.pop_back();
-      discardPages(/*ring=*/false, sequence.pages.back(), 1);
-    }
+    sequence.takePages(start + count);
     rowStarts[b] = int32_t(t);
     seqLens[b] = int32_t(start + count);
     slots[b] = sequence.slot;

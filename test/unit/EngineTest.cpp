@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 using namespace gemma;
 
@@ -193,6 +194,55 @@ TEST_F(EngineTest, TakingBackTokens) {
   check(mixed, 45);
   ASSERT_TRUE(sequence->truncate(0).ok());
   check(std::span(other).first(20), 0);
+}
+
+// Made-up tokens are cached values like others: steps read them, and they can be taken back.
+TEST_F(EngineTest, MadeUpTokens) {
+  std::vector<int32_t> tokens = randomTokens(5, 9);
+  std::unique_ptr<Context> context = this->context();
+  std::unique_ptr<Sequence> first = std::move(*context->newSequence());
+  std::unique_ptr<Sequence> second = std::move(*context->newSequence());
+  int64_t room = first->room();
+  Status tooLong = first->makeUp(room + 1);
+  ASSERT_FALSE(tooLong.ok());
+  EXPECT_EQ(tooLong.error().message, "context full: expected at most " + std::to_string(room) +
+                                         " made-up tokens, got " + std::to_string(room + 1));
+  EXPECT_FALSE(first->makeUp(-1).ok());
+  EXPECT_EQ(first->length(), 0);
+
+  ASSERT_TRUE(first->makeUp(60).ok());
+  EXPECT_EQ(first->length(), 60);
+  EXPECT_FALSE(first->makeUp(70).ok()); // it is not empty
+  std::set<double> seen;
+  const auto *values = reinterpret_cast<const double *>(context->cacheLane(1, "v").data());
+  for (int64_t position = 0; position < 60; ++position) {
+    double value = values[(context->pageOf(*first, position, false) * 2 * 16 + position % 16) * 40];
+    EXPECT_LE(std::abs(value), 1.0 / 32);
+    seen.insert(value);
+  }
+  EXPECT_GT(seen.size(), 10U);
+
+  auto step = [&](Sequence &sequence, size_t index) {
+    EXPECT_TRUE(context
+                    ->step(std::vector<StepRow>{
+                        {&sequence, std::span(tokens).subspan(index, 1), LogitsWanted::Last}})
+                    .ok());
+    return logitRow(*context, 0);
+  };
+  std::vector<double> after60 = step(*first, 0);
+  for (double logit : after60)
+    ASSERT_TRUE(std::isfinite(logit));
+  EXPECT_NE(after60, step(*second, 0)); // of an empty sequence: what is cached counts
+  step(*first, 1);
+  ASSERT_TRUE(first->truncate(60).ok());
+  EXPECT_EQ(step(*first, 0), after60);
+  ASSERT_TRUE(second->truncate(0).ok());
+  ASSERT_TRUE(second->makeUp(60).ok());
+  EXPECT_EQ(step(*second, 0), after60); // the same in every sequence
+
+  std::unique_ptr<Context> poisoned = this->context(2, true);
+  std::unique_ptr<Sequence> third = std::move(*poisoned->newSequence());
+  EXPECT_FALSE(third->makeUp(10).ok());
 }
 
 TEST_F(EngineTest, RefusedStepsChangeNothing) {

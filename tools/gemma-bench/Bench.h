@@ -26,7 +26,10 @@ struct BenchOptions {
   int64_t decode = 0;   ///< 0: 32, or what there is room for
   int64_t context = 0;  ///< positions cached before the first decoded token; at least the prompt's
   // model:
-  int64_t beside = 0; ///< processes that compute while it decodes once more
+  std::vector<int64_t> longPrompts;  ///< prefilled too, and compared with the prompt
+  std::vector<int64_t> longContexts; ///< decoded after too, and compared with the context
+  std::string packedWeights;         ///< a file to map; empty: weights are made up
+  int64_t beside = 0;                ///< processes that compute while it decodes once more
   // compile, emu:
   std::vector<std::string> inputs; ///< empty: the published configurations
   // compile:

@@ -88,7 +88,7 @@ Status KernelBench::measure(LimitMeter &limits, int64_t rounds) {
         kernel.node = nodesOf(program, launch);
       kernel.cost += launchCost(program, launch, shape);
     }
-    if (Status status = session.resize(series.cached, progress); !status)
+    if (Status status = session.resize(series.cached); !status)
       return status;
     // The first step pays for pages and caches that later ones find.
     if (Status status = session.step(*tokens, true); !status)
@@ -122,7 +122,7 @@ Status KernelBench::measureRound(VariantSeries &series) {
   int64_t steps = 0;
   double inSteps = 0;
   do {
-    if (Status status = session.resize(series.cached, progress); !status)
+    if (Status status = session.resize(series.cached); !status)
       return status;
     Stopwatch step;
     launch = Stopwatch();

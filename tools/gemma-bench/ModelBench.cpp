@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 namespace gemma::bench {
 namespace {
@@ -30,15 +32,34 @@ struct Speed {
             {"of_read", ofRead(limits).json()},
             {"of_f32", ofFlops(limits).json()}};
   }
-  void print(const char *name, const LimitSeries &limits) const {
+  void print(const std::string &name, const LimitSeries &limits) const {
     Share read = ofRead(limits), arithmetic = ofFlops(limits);
     std::printf("  %-8s %9.2f (%.2f) tokens/s   %8.3g bytes/token, %.3f (%.3f) of read   %8.3g "
                 "FLOP/token, %.3f (%.3f) of f32\n",
-                name, tokensPerSecond.best(), tokensPerSecond.median(), cost.bytes / double(tokens),
-                read.best, read.median, cost.flops / double(tokens), arithmetic.best,
-                arithmetic.median);
+                name.c_str(), tokensPerSecond.best(), tokensPerSecond.median(),
+                cost.bytes / double(tokens), read.best, read.median, cost.flops / double(tokens),
+                arithmetic.best, arithmetic.median);
   }
 };
+
+/// What a token costs more than in `base`, in units of what its bytes and operations more take at
+/// the limits, whichever takes longer.
+Share costOfMore(const Speed &more, const Speed &base, const LimitSeries &limits) {
+  double bytes = more.cost.bytes / double(more.tokens) - base.cost.bytes / double(base.tokens);
+  double flops = more.cost.flops / double(more.tokens) - base.cost.flops / double(base.tokens);
+  auto cost = [&](double of, double than, double read, double arithmetic) {
+    return (1 / of - 1 / than) / std::max(bytes / read, flops / arithmetic);
+  };
+  Series rounds;
+  for (size_t i = 0; i < more.tokensPerSecond.values.size(); ++i)
+    rounds.add(cost(more.tokensPerSecond.values[i], base.tokensPerSecond.values[i],
+                    limits.read.values[i], limits.flops.values[i]));
+  Share share;
+  share.best = cost(more.tokensPerSecond.best(), base.tokensPerSecond.best(), limits.read.best(),
+                    limits.flops.best());
+  share.median = rounds.median();
+  return share;
+}
 
 /// Appends `count` tokens in steps of at most `chunk`, as appendCost() counts.
 Status append(BenchSession &session, int64_t count, int64_t chunk, bool everyLogits,
@@ -54,15 +75,181 @@ Status append(BenchSession &session, int64_t count, int64_t chunk, bool everyLog
   return {};
 }
 
-/// Seconds that `count` tokens take after `cached` ones.
-Expected<double> decodeAfter(BenchSession &session, int64_t cached, int64_t count,
-                             Progress &progress) {
-  if (Status status = session.resize(cached, progress); !status)
+/// Prefill of some prompt lengths, decode after some context lengths: the first of each is what the
+/// others are compared with.
+class ModelBench {
+public:
+  ModelBench(const BenchOptions &options, BenchSession &session, BusyProcesses &busy,
+             Progress &progress)
+      : options(options), session(session), busy(busy), progress(progress),
+        chunk(session.program().limits.maxChunk) {}
+
+  /// What all of it costs.
+  Status prepare();
+  /// One round; adds nothing if it is interrupted.
+  Status measure(LimitMeter &meter);
+  void print(const LimitSeries &limits) const;
+  Json json(const LimitSeries &limits) const;
+  void judge(BudgetCheck &budget, const LimitSeries &limits) const;
+
+private:
+  /// Seconds to append `count` tokens after `cached` ones, in steps of at most `most`.
+  Expected<double> secondsFor(int64_t cached, int64_t count, int64_t most, bool everyLogits,
+                              const char *what);
+  double fairShareAlone() const {
+    return fairShare(WorkerPool::availableThreads(), session.context().threads(), busy.count());
+  }
+  Share ofFairShare() const;
+
+  const BenchOptions &options;
+  BenchSession &session;
+  BusyProcesses &busy;
+  Progress &progress;
+  int64_t chunk;
+  std::vector<int64_t> prompts, contexts;
+  std::vector<Speed> prefills, decodes;
+  Speed beside; ///< decode after the first context
+};
+
+Status ModelBench::prepare() {
+  prompts = {options.prompt};
+  prompts.insert(prompts.end(), options.longPrompts.begin(), options.longPrompts.end());
+  contexts = {options.context};
+  contexts.insert(contexts.end(), options.longContexts.begin(), options.longContexts.end());
+  auto costOf = [&](std::vector<Speed> &speeds, int64_t cached, int64_t count, int64_t most,
+                    bool everyLogits) {
+    std::optional<Cost> cost = appendCost(session.program(), cached, count, most, everyLogits);
+    if (!cost)
+      return false;
+    speeds.emplace_back().cost = *cost;
+    speeds.back().tokens = count;
+    return true;
+  };
+  bool known = true;
+  for (int64_t prompt : prompts)
+    known = known && costOf(prefills, 0, prompt, chunk, /*everyLogits=*/false);
+  for (int64_t context : contexts)
+    known = known && costOf(decodes, context, options.decode, 1, /*everyLogits=*/true);
+  if (!known)
+    return badInput(options.artifact + ": no variant for one sequence");
+  beside = decodes.front();
+  // Pages and caches that later steps find.
+  return secondsFor(0, 1, 1, true, "first step").status();
+}
+
+Expected<double> ModelBench::secondsFor(int64_t cached, int64_t count, int64_t most,
+                                        bool everyLogits, const char *what) {
+  if (Status status = session.resize(cached); !status)
     return status.error();
   Stopwatch watch;
-  if (Status status = append(session, count, 1, true, "decode", progress); !status)
+  if (Status status = append(session, count, most, everyLogits, what, progress); !status)
     return status.error();
   return watch.seconds();
+}
+
+Status ModelBench::measure(LimitMeter &meter) {
+  meter.measure(progress);
+  std::vector<double> seconds;
+  auto take = [&](const Expected<double> &measured) {
+    if (measured)
+      seconds.push_back(*measured);
+    return measured.status();
+  };
+  // The first prompt comes last: decoding after as many positions goes on in its caches.
+  for (size_t i = prompts.size(); i-- > 0 && !interrupted;)
+    if (Status status = take(secondsFor(0, prompts[i], chunk, false, "prefill")); !status)
+      return status;
+  for (size_t i = 0; i < contexts.size() && !interrupted; ++i)
+    if (Status status = take(secondsFor(contexts[i], options.decode, 1, true, "decode")); !status)
+      return status;
+  if (busy.count() && !interrupted) {
+    busy.spin(true);
+    Status status = take(secondsFor(contexts[0], options.decode, 1, true, "decode"));
+    busy.spin(false);
+    if (!status)
+      return status;
+  }
+  if (interrupted) // a round that was cut short counts for nothing
+    return {};
+  const double *next = seconds.data();
+  for (size_t i = prompts.size(); i-- > 0;)
+    prefills[i].add(*next++);
+  for (Speed &decode : decodes)
+    decode.add(*next++);
+  if (busy.count())
+    beside.add(*next);
+  return {};
+}
+
+Share ModelBench::ofFairShare() const {
+  Share share(beside.tokensPerSecond, decodes[0].tokensPerSecond);
+  share.best /= fairShareAlone();
+  share.median /= fairShareAlone();
+  return share;
+}
+
+void ModelBench::print(const LimitSeries &limits) const {
+  std::printf(
+      "%lld tokens of prompt, then %lld decoded after %lld, %u threads, %s; best (median)\n",
+      static_cast<long long>(options.prompt), static_cast<long long>(options.decode),
+      static_cast<long long>(options.context), session.context().threads(),
+      session.loaded().isa().c_str());
+  prefills[0].print("prefill", limits);
+  decodes[0].print("decode", limits);
+  for (size_t i = 1; i < prompts.size(); ++i) {
+    prefills[i].print("prefill of " + std::to_string(prompts[i]), limits);
+    Share share(prefills[i].tokensPerSecond, prefills[0].tokensPerSecond);
+    std::printf("    %.3f (%.3f) of the speed of %lld\n", share.best, share.median,
+                static_cast<long long>(prompts[0]));
+  }
+  for (size_t i = 1; i < contexts.size(); ++i) {
+    decodes[i].print("decode after " + std::to_string(contexts[i]), limits);
+    Share more = costOfMore(decodes[i], decodes[0], limits);
+    std::printf(
+        "    a token takes %.2f ms more than after %lld: %.2f (%.2f) times what its reads and "
+        "FLOPs more take at the limits\n",
+        1e3 / decodes[i].tokensPerSecond.best() - 1e3 / decodes[0].tokensPerSecond.best(),
+        static_cast<long long>(contexts[0]), more.best, more.median);
+  }
+  if (busy.count()) {
+    Share share = ofFairShare();
+    std::printf(
+        "  beside %lld busy process%s: decode %.2f (%.2f) tokens/s; the fair share is %.3f of "
+        "it alone, and it keeps %.3f (%.3f) of that\n",
+        static_cast<long long>(busy.count()), busy.count() == 1 ? "" : "es",
+        beside.tokensPerSecond.best(), beside.tokensPerSecond.median(), fairShareAlone(),
+        share.best, share.median);
+  }
+}
+
+Json ModelBench::json(const LimitSeries &limits) const {
+  Json report = {{"cached", options.context},
+                 {"prefill", prefills[0].json(limits)},
+                 {"decode", decodes[0].json(limits)}};
+  for (size_t i = 1; i < prompts.size(); ++i) {
+    Json longer = prefills[i].json(limits);
+    longer["of_prefill"] = Share(prefills[i].tokensPerSecond, prefills[0].tokensPerSecond).json();
+    report["long_prompts"].push_back(std::move(longer));
+  }
+  for (size_t i = 1; i < contexts.size(); ++i) {
+    Json longer = decodes[i].json(limits);
+    longer["cached"] = contexts[i];
+    longer["cost_of_more"] = costOfMore(decodes[i], decodes[0], limits).json();
+    report["long_contexts"].push_back(std::move(longer));
+  }
+  if (busy.count())
+    report["beside"] = {{"processes", busy.count()},
+                        {"fair_share", fairShareAlone()},
+                        {"tokens_per_second", beside.tokensPerSecond.json()},
+                        {"of_fair_share", ofFairShare().json()}};
+  return report;
+}
+
+void ModelBench::judge(BudgetCheck &budget, const LimitSeries &limits) const {
+  budget.check("prefill", "prefill_of_f32", prefills[0].ofFlops(limits).best);
+  budget.check("decode", "decode_of_read", decodes[0].ofRead(limits).best);
+  if (busy.count())
+    budget.check("decode", "decode_of_fair_share", ofFairShare().median);
 }
 
 } // namespace
@@ -77,91 +264,22 @@ Status benchModel(BenchOptions options) {
   if (!opened)
     return opened.status();
   auto &[session, meter] = *opened;
-  int64_t chunk = session.program().limits.maxChunk;
-  int64_t cached = options.context;
-  Speed prefill, decode, beside;
-  prefill.tokens = options.prompt;
-  decode.tokens = beside.tokens = options.decode;
-  std::optional<Cost> prefillCost =
-      appendCost(session.program(), 0, options.prompt, chunk, /*everyLogits=*/false);
-  std::optional<Cost> decodeCost =
-      appendCost(session.program(), cached, options.decode, 1, /*everyLogits=*/true);
-  if (!prefillCost || !decodeCost)
-    return badInput(options.artifact + ": no variant for one sequence");
-  prefill.cost = *prefillCost;
-  decode.cost = beside.cost = *decodeCost;
-
-  for (int64_t round = 0; round < rounds && !interrupted; ++round) {
-    if (Status status = session.resize(0, progress); !status)
+  ModelBench bench(options, session, *busy, progress);
+  if (Status status = bench.prepare(); !status)
+    return status;
+  for (int64_t round = 0; round < rounds && !interrupted; ++round)
+    if (Status status = bench.measure(meter); !status)
       return status;
-    if (round == 0) // pages and caches that later steps find
-      if (Status status = append(session, 1, 1, true, "first step", progress); !status)
-        return status;
-    if (Status status = session.resize(0, progress); !status)
-      return status;
-    meter.measure(progress);
-    Stopwatch prefillWatch;
-    if (Status status = append(session, options.prompt, chunk, false, "prefill", progress); !status)
-      return status;
-    double prefillSeconds = prefillWatch.seconds();
-    Expected<double> decodeSeconds = decodeAfter(session, cached, options.decode, progress);
-    if (!decodeSeconds)
-      return decodeSeconds.status();
-    Expected<double> besideSeconds = 0.0;
-    if (busy->count()) {
-      busy->spin(true);
-      besideSeconds = decodeAfter(session, cached, options.decode, progress);
-      busy->spin(false);
-    }
-    if (!besideSeconds)
-      return besideSeconds.status();
-    if (interrupted) // a round that was cut short counts for nothing
-      return {};
-    prefill.add(prefillSeconds);
-    decode.add(*decodeSeconds);
-    if (busy->count())
-      beside.add(*besideSeconds);
-  }
   if (interrupted)
     return {};
-
   const LimitSeries &limits = meter.most();
   meter.print();
-  std::printf(
-      "%lld tokens of prompt, then %lld decoded after %lld, %u threads, %s; best (median)\n",
-      static_cast<long long>(options.prompt), static_cast<long long>(options.decode),
-      static_cast<long long>(cached), session.context().threads(), session.loaded().isa().c_str());
-  prefill.print("prefill", limits);
-  decode.print("decode", limits);
-  Json report = {{"limits", meter.json()},
-                 {"model", session.json()},
-                 {"cached", cached},
-                 {"prefill", prefill.json(limits)},
-                 {"decode", decode.json(limits)}};
-  Share ofFair;
-  if (busy->count()) {
-    double fair =
-        fairShare(WorkerPool::availableThreads(), session.context().threads(), busy->count());
-    ofFair = Share(beside.tokensPerSecond, decode.tokensPerSecond);
-    ofFair.best /= fair;
-    ofFair.median /= fair;
-    std::printf(
-        "  beside %lld busy process%s: decode %.2f (%.2f) tokens/s; the fair share is %.3f of "
-        "it alone, and it keeps %.3f (%.3f) of that\n",
-        static_cast<long long>(busy->count()), busy->count() == 1 ? "" : "es",
-        beside.tokensPerSecond.best(), beside.tokensPerSecond.median(), fair, ofFair.best,
-        ofFair.median);
-    report["beside"] = {{"processes", busy->count()},
-                        {"fair_share", fair},
-                        {"tokens_per_second", beside.tokensPerSecond.json()},
-                        {"of_fair_share", ofFair.json()}};
-  }
+  bench.print(limits);
+  Json report = {{"limits", meter.json()}, {"model", session.json()}};
+  report.update(bench.json(limits));
   return finishReport(options, "model", rounds, std::move(report), [&](BudgetCheck &budget) {
     budget.check("this machine", "steadiness", meter.steadiness());
-    budget.check("prefill", "prefill_of_f32", prefill.ofFlops(limits).best);
-    budget.check("decode", "decode_of_read", decode.ofRead(limits).best);
-    if (busy->count())
-      budget.check("decode", "decode_of_fair_share", ofFair.median);
+    bench.judge(budget, limits);
   });
 }
 

@@ -4,10 +4,12 @@
 #include "runtime/checkpoint/ConfigReader.h"
 #include "runtime/device/HostDevice.h"
 #include "runtime/device/WorkerPool.h"
+#include "runtime/weights/PackedWeights.h"
 #include "tools/compiler/Compiler.h"
 #include "tools/verify/BundledConfigs.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 namespace gemma::bench {
@@ -52,18 +54,65 @@ Expected<Artifact> compileBuiltIn(Progress &progress) {
   return compiler::compileModel(*config, options);
 }
 
+/// The packed file that is named, or made-up weights.
+Expected<WeightArena> loadWeights(const BenchOptions &options, const Program &program,
+                                  const MemoryPlan &plan, Progress &progress) {
+  if (!options.packedWeights.empty()) {
+    Expected<WeightArena> mapped = mapPackedWeights(program, options.packedWeights, /*origin=*/"",
+                                                    /*verifyContent=*/false);
+    if (std::string text = mappedText(plan); mapped && !text.empty())
+      std::fprintf(stderr, "%s: %s\n", options.packedWeights.c_str(), text.c_str());
+    return mapped;
+  }
+  // Before they are made: afterwards they count as taken.
+  if (Status status = checkMemory(plan.total(), plan); !status)
+    return status.error();
+  return WeightArena::madeUp(program, [&](uint64_t done, uint64_t total) {
+    progress.update("making weights: " + std::to_string(done >> 20) + " of " +
+                    std::to_string(total >> 20) + " MiB");
+  });
+}
+
 } // namespace
+
+/// The most positions that are cached at any time.
+static int64_t positionsNeeded(const BenchOptions &options) {
+  int64_t cached = options.context, needed = 0;
+  for (int64_t context : options.longContexts)
+    cached = std::max(cached, context);
+  for (int64_t prompt : options.longPrompts)
+    needed = std::max(needed, prompt);
+  return std::max(needed, cached + options.decode);
+}
 
 /// Fills in the defaults: 512 tokens of prompt, 32 decoded after them, if there is room.
 static Status resolveTokens(BenchOptions &options, int64_t most) {
+  int64_t longest = std::ranges::max(options.longContexts.empty() ? std::vector<int64_t>{0}
+                                                                  : options.longContexts);
   if (!options.decode)
-    options.decode = std::clamp<int64_t>(most / 2, 1, 32);
+    options.decode = std::clamp<int64_t>(std::min(most / 2, most - longest), 1, 32);
   if (!options.prompt)
     options.prompt = std::clamp<int64_t>(most - options.decode, 1, 512);
   options.context = std::max(options.context, options.prompt);
-  int64_t needed = options.context + options.decode;
+  auto checkLonger = [](const char *option, const std::vector<int64_t> &lengths, int64_t than,
+                        const char *what) -> Status {
+    for (int64_t length : lengths)
+      if (length <= than)
+        return badInput(std::string(option) + ": expected more than " + std::to_string(than) +
+                        ", which is " + what + ", got " + std::to_string(length));
+    return {};
+  };
+  if (Status status =
+          checkLonger("--long-prompt", options.longPrompts, options.prompt, "the prompt");
+      !status)
+    return status;
+  if (Status status = checkLonger("--long-context", options.longContexts, options.context,
+                                  "the context that it is compared with");
+      !status)
+    return status;
+  int64_t needed = positionsNeeded(options);
   if (needed > most)
-    return badInput("prompt or context and decoded tokens: expected at most " +
+    return badInput("prompts, contexts and decoded tokens: expected at most " +
                     std::to_string(most) + " positions (the artifact's --max-context), got " +
                     std::to_string(needed));
   return {};
@@ -82,7 +131,7 @@ Expected<BenchSession> BenchSession::open(BenchOptions &options, Progress &progr
                     " was compiled for CUDA devices; gemma-run says what tokens take");
   if (Status status = resolveTokens(options, artifact->program.limits.maxContext); !status)
     return status;
-  int64_t needed = options.context + options.decode;
+  int64_t needed = positionsNeeded(options);
   ContextOptions contextOptions;
   contextOptions.context = needed;
   contextOptions.batch = 1;
@@ -94,17 +143,11 @@ Expected<BenchSession> BenchSession::open(BenchOptions &options, Progress &progr
   Expected<MemoryPlan> plan = planMemory(artifact->program, modelOptions.memory);
   if (!plan)
     return plan.status();
-  // Before the weights: afterwards they count as taken.
-  if (Status status = checkMemory(plan->total(), *plan); !status)
-    return status;
-  Expected<WeightArena> weights =
-      WeightArena::madeUp(artifact->program, [&](uint64_t done, uint64_t total) {
-        progress.update("making weights: " + std::to_string(done >> 20) + " of " +
-                        std::to_string(total >> 20) + " MiB");
-      });
+  Expected<WeightArena> weights = loadWeights(options, artifact->program, *plan, progress);
   if (!weights)
     return weights.status();
   BenchSession session;
+  session.packedWeights = options.packedWeights;
   Expected<std::shared_ptr<const Model>> model =
       Model::load(std::move(*artifact), std::move(*weights), modelOptions);
   if (!model)
@@ -142,23 +185,15 @@ std::span<const int32_t> BenchSession::tokens(int64_t count) {
   return std::span(drawn).first(size_t(count));
 }
 
-Status BenchSession::resize(int64_t length, Progress &progress) {
-  if (length < sequence->length())
-    if (Status status = sequence->truncate(length); !status) {
-      // Sliding layers have forgotten too much: from the start.
-      if (Status emptied = sequence->truncate(0); !emptied)
-        return emptied;
-    }
-  while (sequence->length() < length && !interrupted) {
-    progress.update("filling the caches: " + std::to_string(sequence->length()) + " of " +
-                    std::to_string(length) + " positions");
-    int64_t count = std::min(length - sequence->length(), program().limits.maxChunk);
-    StepRow row{sequence.get(), tokens(count), LogitsWanted::None};
-    Expected<StepResult> result = runner->step({&row, 1});
-    if (!result)
-      return result.status();
-  }
-  return {};
+Status BenchSession::resize(int64_t length) {
+  // Taken back, if the sliding layers have not forgotten too much.
+  if (length < sequence->length() && sequence->truncate(length))
+    return {};
+  if (sequence->length() == length)
+    return {};
+  if (Status status = sequence->truncate(0); !status)
+    return status;
+  return sequence->makeUp(length);
 }
 
 Status BenchSession::step(int64_t count, bool logits) {
@@ -173,6 +208,7 @@ Json BenchSession::json() const {
           {"instruction_set", model->isa()},
           {"weight_type", name(program().weightType)},
           {"weight_bytes", runner->plan().weights},
+          {"packed_weights", packedWeights},
           {"layers", program().config.layers()},
           {"threads", runner->threads()}};
 }

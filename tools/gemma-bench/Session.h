@@ -7,6 +7,7 @@
 #include "tools/measure/Limits.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace gemma::bench {
@@ -22,8 +23,8 @@ public:
   const Program &program() const { return model->program(); }
   const Model &loaded() const { return *model; }
 
-  /// Empties the sequence, or takes tokens back, or appends some, until it has `length`.
-  Status resize(int64_t length, Progress &progress);
+  /// Takes tokens back until there are `length`, or else makes up so many (Sequence::makeUp).
+  Status resize(int64_t length);
   /// One step of `count` tokens, with the last one's logits or none.
   Status step(int64_t count, bool logits);
   Json json() const;
@@ -35,6 +36,7 @@ private:
   std::unique_ptr<Context> runner;
   std::unique_ptr<Sequence> sequence;
   std::vector<int32_t> drawn;
+  std::string packedWeights; ///< empty: they are made up
 };
 
 /// A session, and the limits of its threads: what kernels and model measure in the same rounds.

@@ -58,6 +58,23 @@ std::function<Status()> declare(CLI::App &app) {
   model->add_option("--decode", options->decode, "tokens to decode one by one (default: 32)")
       ->check(CLI::Range(1, 262144));
   model
+      ->add_option("--long-prompt", options->longPrompts,
+                   "list: prompts to prefill too, whose speed is compared with the prompt's")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 262144));
+  model
+      ->add_option("--long-context", options->longContexts,
+                   "list: positions after which to decode too; what a token costs more is compared "
+                   "with what its reads and FLOPs more take at the limits")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 262144));
+  model
+      ->add_option("--packed-weights", options->packedWeights,
+                   "a file of gemma-compile --pack-weights, mapped (default: weights are made up)")
+      ->check(CLI::ExistingFile);
+  model
       ->add_option("--beside", options->beside,
                    "decode also beside this many busy processes, and compare with the fair share")
       ->check(CLI::Range(0, 1024));
@@ -92,7 +109,9 @@ std::function<Status()> declare(CLI::App &app) {
       ->check(CLI::Range(1, 4096));
   emu->add_option("--json", options->jsonFile, "write everything counted into this file");
   emu->add_flag("--budget", options->budget, "exit with 1 if a budget is exceeded");
-  app.footer("Weights are made up: no checkpoint is read, except by compile.\n"
+  app.footer("Weights are made up, unless --packed-weights names some, and so are cached positions "
+             "that no\n"
+             "prompt has computed: no checkpoint is read, except by compile.\n"
              "docs/Benchmarking.md tells how to read the figures.\n"
              "GEMMA_ISA=NAME forces one of the artifact's instruction sets.\n"
              "Exit codes: 0 ok, 1 bad input or a budget exceeded, 2 usage, 3 internal, 130 after "

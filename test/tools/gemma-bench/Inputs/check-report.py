@@ -41,6 +41,7 @@ def main():
     elif mode == "model":
         check_limits(report["limits"], rounds, [2])
         assert report["cached"] == 60 and report["model"]["layers"] == 12, report
+        assert report["model"]["packed_weights"] == "", report
         for part, tokens in (("prefill", 40), ("decode", 3)):
             speed = report[part]
             assert speed["tokens"] == tokens
@@ -52,6 +53,20 @@ def main():
                 best = speed["tokens_per_second"]["best"] * speed[unit] / limits[limit]["best"]
                 assert math.isclose(speed[share]["best"], best, rel_tol=1e-9), speed
                 positive(speed[share]["median"])
+        (prompt,) = report["long_prompts"]
+        check_series(prompt["tokens_per_second"], rounds)
+        of = prompt["tokens_per_second"]["best"] / report["prefill"]["tokens_per_second"]["best"]
+        assert prompt["tokens"] == 80 and math.isclose(prompt["of_prefill"]["best"], of), prompt
+        decode, limits = report["decode"], report["limits"]["threads"][0]
+        assert [context["cached"] for context in report["long_contexts"]] == [90, 93], report
+        for context in report["long_contexts"]:
+            check_series(context["tokens_per_second"], rounds)
+            more = [1 / speed["tokens_per_second"]["best"] for speed in (context, decode)]
+            least = max((context[unit] - decode[unit]) / limits[limit]["best"]
+                        for unit, limit in (("bytes_per_token", "read_bytes_per_second"),
+                                            ("flops_per_token", "f32_flops_per_second")))
+            assert math.isclose(context["cost_of_more"]["best"], (more[0] - more[1]) / least,
+                                rel_tol=1e-6), context
         beside = report["beside"]
         assert beside["processes"] == 1 and 0 < beside["fair_share"] <= 1, beside
         check_series(beside["tokens_per_second"], rounds)
