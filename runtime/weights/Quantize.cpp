@@ -3,6 +3,7 @@
 // and CMakeLists.txt forbids contraction to FMA, so that all give the same bits.
 #include "runtime/weights/Quantize.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -173,30 +174,34 @@ quantizeAvx512(ScalarType storage, const GroupValues &x, std::byte *codes, uint1
 }
 #endif
 
-using Quantizer = uint32_t (*)(ScalarType, const GroupValues &, std::byte *, uint16_t *);
-
-Quantizer fastestQuantizer() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return quantizeAvx512;
-  if (__builtin_cpu_supports("avx2"))
-    return quantizeAvx2;
-#endif
-  return quantizeBaseline;
-}
-
 } // namespace
 
 float quantizedLimit(ScalarType storage) {
   return storage == ScalarType::I8 ? 65504.0F * 127 : 65504.0F * 8;
 }
 
+std::span<const QuantizeVariant> quantizeVariants() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  static const QuantizeVariant variants[] = {
+      {"avx512",
+       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"),
+       quantizeAvx512},
+      {"avx2", bool(__builtin_cpu_supports("avx2")), quantizeAvx2},
+      {"baseline", true, quantizeBaseline},
+  };
+#else
+  static const QuantizeVariant variants[] = {{"baseline", true, quantizeBaseline}};
+#endif
+  return variants;
+}
+
 uint32_t quantizeGroup(ScalarType storage, const GroupValues &x, std::byte *codes,
                        uint16_t *scales) {
-  static const Quantizer quantizer = fastestQuantizer();
-  return quantizer(storage, x, codes, scales);
+  static auto *const fastest =
+      std::ranges::find(quantizeVariants(), true, &QuantizeVariant::runs)->quantize;
+  return fastest(storage, x, codes, scales);
 }
 
 } // namespace gemma

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gemma {
 
@@ -37,5 +38,15 @@ float quantizedLimit(ScalarType storage);
 /// every processor.
 uint32_t quantizeGroup(ScalarType storage, const GroupValues &x, std::byte *codes,
                        uint16_t *scales);
+
+/// quantizeGroup() as compiled for one instruction set.
+struct QuantizeVariant {
+  const char *isa;
+  bool runs; ///< on this processor
+  decltype(&quantizeGroup) quantize;
+};
+/// All of them, the fastest first: quantizeGroup() is the first that runs. The last runs
+/// everywhere.
+std::span<const QuantizeVariant> quantizeVariants();
 
 } // namespace gemma

@@ -60,10 +60,14 @@ private:
   std::map<std::string, int64_t> scratchBytes;
 };
 
-/// Compiles `text` for every variant and calls `body` with those that run here.
-template <typename Body> void forEachIsa(const std::string &text, Body body) {
+/// Compiles `text` for every variant and calls `body` with those that run here. Variants for
+/// integers are only for kernels of artifacts with quantised weights: `quantised`, or what
+/// quantises.
+template <typename Body>
+void forEachIsa(const std::string &text, Body body, bool quantised = false) {
+  quantised |= text.find("kernel.quantize") != std::string::npos;
   for (const HostIsa &isa : hostIsas()) {
-    if (isa.onlyForIntegers() && text.find("kernel.quantize") == std::string::npos)
+    if (isa.onlyForIntegers() && !quantised)
       continue;
     SCOPED_TRACE(isa.name);
     HostModule module(text, isa);
