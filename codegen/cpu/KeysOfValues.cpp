@@ -14,7 +14,7 @@ KeysOfValues::KeysOfValues(AttentionBlock &block, ArrayRef<MemRefType> blocks)
       cosLow(b.viewOf(block.op, block.op.getKeyParts()[3])),
       sinLow(b.viewOf(block.op, block.op.getKeyParts()[4])),
       ofValues(b, block.values, block.compute, block.headDim, block.lanes),
-      half(static_cast<int64_t>(*block.op.getRot()) / 2), active(cosLow.dim(1)),
+      half(block.op.getRotAttr().getInt() / 2), active(cosLow.dim(1)),
       pairs(ofValues.paired() && active % (2 * block.lanes) == 0 && half % (2 * block.lanes) == 0) {
   queries = b.scratch(blocks[0]);
   rotated = b.scratch(blocks[1]);

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 using namespace mlir;
 
@@ -168,10 +169,10 @@ Expected<CompileOptions> resolveOptions(const CompileOptions &options, const Mod
     return status.error();
   for (const std::string &isa : out.isas)
     if (!codegen::findHostIsa(isa)) {
-      std::string known;
+      std::string expected = "--isa: expected some of ", between;
       for (const codegen::HostIsa &one : codegen::hostIsas())
-        known.append(known.empty() ? "" : ", ").append(one.name);
-      return usage("--isa: expected some of " + known + ", got " + isa);
+        expected.append(std::exchange(between, ", ")).append(one.name);
+      return usage(expected.append(", got ").append(isa));
     }
   int64_t most = std::min<int64_t>(config.maxPositions, 262144);
   if (out.maxContext == 0)
