@@ -53,8 +53,8 @@ private:
   void work(uint32_t epoch, unsigned worker);
   uint64_t waitForJob(uint64_t seen);
 
-  // A job is published by storing `ticket` = epoch << 32 | next chunk. A thread claims a chunk by
-  // counting it up; if the job's fields it read were those of another epoch, that fails.
+  // A job is published by storing `ticket` = epoch << 32 | next chunk. A thread claims chunks by
+  // counting them up; if the job's fields it read were those of another epoch, that fails.
   alignas(64) std::atomic<uint64_t> ticket{0};
   alignas(64) std::atomic<uint64_t> chunksDone{0};
   alignas(64) std::atomic<uint64_t> jobBlocks{0};

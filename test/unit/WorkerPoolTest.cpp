@@ -28,6 +28,29 @@ TEST(WorkerPool, RunsEveryBlockOnce) {
   }
 }
 
+// Nobody waits long for the last range: ranges shrink from a part of a thread's share to few
+// blocks.
+TEST(WorkerPool, RangesShrink) {
+  for (unsigned threads : {2U, 3U, 8U}) {
+    WorkerPool pool(threads);
+    for (uint64_t blocks : {15U, 30U, 120U, 960U, 100000U}) {
+      std::vector<uint64_t> ends(blocks, 0); // of the range that begins there
+      pool.run(blocks, [&](uint64_t begin, uint64_t end, unsigned) { ends[begin] = end; });
+      uint64_t finest = blocks / (uint64_t(threads) * 64) + 1, before = blocks;
+      for (uint64_t begin = 0; begin < blocks; begin = ends[begin]) {
+        ASSERT_GT(ends[begin], begin);
+        uint64_t size = ends[begin] - begin;
+        EXPECT_LE(size, std::max(finest, (blocks - begin) / (uint64_t(threads) * 4) + finest));
+        EXPECT_LE(size, before);
+        before = ends[begin] == blocks ? before : size; // the last may be cut
+        if (ends[begin] == blocks) {
+          EXPECT_LE(size, finest);
+        }
+      }
+    }
+  }
+}
+
 // Every launch sees what the one before wrote, also with more threads than cores and with pauses
 // in which workers fall asleep.
 TEST(WorkerPool, LaunchesAreOrdered) {
