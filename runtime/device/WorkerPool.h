@@ -11,9 +11,9 @@ namespace gemma {
 
 /// A fixed number of threads, the caller's included, that run one grid of blocks after another.
 ///
-/// Ranges of blocks are handed out as threads ask for them, some 8 for each thread, so that a
-/// thread which the system has taken off its core delays nobody by more than its range; threads are
-/// never pinned. A worker without work spins a while, then yields, then sleeps: an idle pool takes
+/// Threads claim ranges of blocks, each a part of what is left, down to few blocks: a thread which
+/// the system has taken off its core delays nobody by more than its range, and otherwise all are
+/// done at about the same time. Threads are never pinned. A worker without work spins a while, then yields, then sleeps: an idle pool takes
 /// no processor time.
 class WorkerPool {
 public:
