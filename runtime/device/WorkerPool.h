@@ -13,8 +13,8 @@ namespace gemma {
 ///
 /// Threads claim ranges of blocks, each a part of what is left, down to few blocks: a thread which
 /// the system has taken off its core delays nobody by more than its range, and otherwise all are
-/// done at about the same time. Threads are never pinned. A worker without work spins a while, then yields, then sleeps: an idle pool takes
-/// no processor time.
+/// done at about the same time. Threads are never pinned. A worker without work spins a while, then
+/// yields, then sleeps: an idle pool takes no processor time.
 class WorkerPool {
 public:
   /// Runs blocks [begin, end) of the current grid; `worker` is 0 .. threads() - 1, and no two
