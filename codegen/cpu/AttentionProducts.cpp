@@ -200,6 +200,10 @@ AttentionProducts::RowTile AttentionProducts::tileOf(Value firstRow, int64_t cou
   return tile;
 }
 
+static int64_t columnsOf(ArrayRef<int64_t> widths) {
+  return std::accumulate(widths.begin(), widths.end(), int64_t(0));
+}
+
 void AttentionProducts::emitOutputs() {
   int64_t lanes = block.lanes, most = block.mostRows();
   // With one piece of rows values are used once, where they lie. For more they are copied into
@@ -216,7 +220,7 @@ void AttentionProducts::emitOutputs() {
     if (direct)
       return block.forRows([&](Value first, int64_t count) { addDirect(d, widths, first, count); });
     fillStrip(d, widths);
-    int64_t columns = std::accumulate(widths.begin(), widths.end(), int64_t(0));
+    int64_t columns = columnsOf(widths);
     auto together = static_cast<size_t>(block.sums / most);
     int64_t rounds = llvm::divideCeil(static_cast<int64_t>(widths.size()), block.sums / most);
     block.forRows([&](Value first, int64_t count) {
@@ -230,8 +234,7 @@ void AttentionProducts::emitOutputs() {
           prefetchValues(round, pieces * rounds, key, d, columns);
         };
         addStrip(b.add(d, b.index(column)), column, part, first, count, eachKey);
-        for (int64_t width : part)
-          column += width;
+        column += columnsOf(part);
       }
     });
   };
@@ -356,10 +359,7 @@ void AttentionProducts::addDirect(Value d, ArrayRef<int64_t> widths, Value first
   SmallVector<Value> totals = loadOutputs(tile, d, widths);
   totals = overKeys(
       tile.from, tile.to, totals, [&](Value physical, Value key, Value place, ValueRange sums) {
-        int64_t width = 0;
-        for (int64_t part : widths)
-          width += part;
-        prefetchValues(b.index(0), 1, place, d, width);
+        prefetchValues(b.index(0), 1, place, d, columnsOf(widths));
         return addKey(tile, place, loadValues(ofValues, {physical, block.kvHead, key}, d, widths),
                       sums, /*edge=*/false);
       });

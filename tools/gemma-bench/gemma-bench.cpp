@@ -33,6 +33,13 @@ void addTokens(CLI::App &mode, BenchOptions &options) {
       ->check(CLI::Range(1, 262144));
 }
 
+/// An option of one word: values between commas.
+template <typename Value>
+CLI::Option *addList(CLI::App &mode, const char *name, std::vector<Value> &values,
+                     const char *help) {
+  return mode.add_option(name, values, help)->delimiter(',')->allow_extra_args(false);
+}
+
 std::function<Status()> declare(CLI::App &app) {
   auto options = std::make_shared<BenchOptions>();
   app.require_subcommand(1);
@@ -57,18 +64,12 @@ std::function<Status()> declare(CLI::App &app) {
   addTokens(*model, *options);
   model->add_option("--decode", options->decode, "tokens to decode one by one (default: 32)")
       ->check(CLI::Range(1, 262144));
-  model
-      ->add_option("--long-prompt", options->longPrompts,
-                   "list: prompts to prefill too, whose speed is compared with the prompt's")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  addList(*model, "--long-prompt", options->longPrompts,
+          "list: prompts to prefill too, whose speed is compared with the prompt's")
       ->check(CLI::Range(1, 262144));
-  model
-      ->add_option("--long-context", options->longContexts,
-                   "list: positions after which to decode too; what a token costs more is compared "
-                   "with what its reads and FLOPs more take at the limits")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  addList(*model, "--long-context", options->longContexts,
+          "list: positions after which to decode too; what a token costs more is compared "
+          "with what its reads and FLOPs more take at the limits")
       ->check(CLI::Range(1, 262144));
   model
       ->add_option("--packed-weights", options->packedWeights,
@@ -81,21 +82,16 @@ std::function<Status()> declare(CLI::App &app) {
   compile->add_option("INPUT", options->inputs,
                       "checkpoint folders, config.json files or model keys (default: the published "
                       "configurations)");
-  compile
-      ->add_option("--weight-type", options->weightTypes,
-                   "list of bf16, int8, int4: how matrices are stored")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  addList(*compile, "--weight-type", options->weightTypes,
+          "list of bf16, int8, int4: how matrices are stored")
       ->check(CLI::IsMember({"bf16", "int8", "int4"}))
       ->capture_default_str();
   emu->add_option("INPUT", options->inputs,
                   "config.json files or model keys, of which a layer of each kind is taken "
                   "(default: the published configurations)");
   emu->add_option("--target", options->target, "an emulated device")->capture_default_str();
-  emu->add_option("--batch", options->batches,
-                  "list: sequences of the decode steps (default: 1,8,32)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  addList(*emu, "--batch", options->batches,
+          "list: sequences of the decode steps (default: 1,8,32)")
       ->check(CLI::Range(1, 256));
   emu->add_option("--context", options->context,
                   "positions in the caches of the decode steps (default: 4096)")
